@@ -1,0 +1,60 @@
+# Every target creates .venv when it is missing and installs what it needs; a second run starts at once.
+# Another interpreter: make PYTHON=python3.13 test
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+METADATA := pyproject.toml omnigraph_sql/_version.py
+TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql tests $(wildcard bench)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format bench docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## a first look: run the quickstart example
+	@$(PY) examples/quickstart/demo.py
+
+test: $(VENV)/.installed-dev ## the tests, without the long set
+	$(PY) -m pytest -n auto -m "not slow"
+
+test-all: $(VENV)/.installed-dev ## all tests, the long set included
+	$(PY) -m pytest -n auto
+
+lint: $(VENV)/.installed-dev ## style, types and import directions
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy $(TYPED)
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/.installed-dev ## rewrite the Python files in the project's style
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(VENV)/.installed-dev ## measure speed against other systems
+	$(PY) -m bench
+
+docs: $(VENV)/.installed-dev ## build the documentation into site/
+	$(PY) -m mkdocs build --strict
+
+clean: ## remove everything the other targets made, .venv included
+	rm -rf $(VENV) site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "omnigraph-sql needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "Name another interpreter, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	    exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created $(METADATA)
+	$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install --quiet --editable ".[dev]"
+	@touch $@

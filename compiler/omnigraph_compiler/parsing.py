@@ -1,0 +1,202 @@
+"""Shared by both parsers: build lark's tables once, and turn its complaints into diagnostics people can act on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib import resources
+from typing import Any, NamedTuple, NoReturn
+
+from lark import Lark, Token, Transformer, UnexpectedToken
+
+from omnigraph_compiler.diagnostics import Reporter, clip, did_you_mean
+from omnigraph_compiler.lexer import LanguageLexer
+from omnigraph_compiler.source import SourceText
+from omnigraph_compiler.types import BASE_TYPES
+
+_MAX_INTEGER = 2**63 - 1
+
+_DESCRIPTIONS = {
+    "IDENT": "a name",
+    "TYPENAME": "a type name",
+    "VARIABLE": "a variable",
+    "STRING": "a string",
+    "FLOAT": "a number",
+    "INTEGER": "a number",
+    "ENUMVALUE": "an enum value",
+    "$END": "the end of the file",
+}
+_FUNCTIONS = (
+    "search", "match_text", "fuzzy", "nearest", "bm25", "rrf", "count", "sum", "avg", "min", "max", "now", "date", "datetime",
+)  # fmt: skip
+
+
+class Rejection(Exception):
+    """Raised by a grammar callback for what the grammar alone cannot reject; the parser adds the source."""
+
+    def __init__(self, text: str, at: tuple[int, int], help: str | None = None) -> None:
+        super().__init__(text)
+        self.text, self.at, self.help = text, at, help
+
+
+class SyntaxBuilder(Transformer[Token, Any]):
+    """Base of the two transformers. Stateless, since one instance serves every parse of the process."""
+
+    @staticmethod
+    def integer_value(token: Token) -> int:
+        # Checked by length first: int() of a very long digit string is quadratic, and Python refuses it.
+        digits = token.lstrip("0") or "0"
+        if len(digits) > 19 or int(digits) > _MAX_INTEGER:
+            raise Rejection(
+                f"the integer {clip(str(token))} does not fit in 64 bits",
+                span(token),
+                f"the largest integer literal is {_MAX_INTEGER}",
+            )
+        return int(digits)
+
+    @staticmethod
+    def float_value(token: Token) -> float:
+        value = float(token)
+        if value == float("inf"):
+            raise Rejection(f"the number {clip(str(token))} is too large for a 64-bit float", span(token))
+        return value
+
+
+def span(token: Token) -> tuple[int, int]:
+    assert token.start_pos is not None and token.end_pos is not None
+    return token.start_pos, token.end_pos
+
+
+class LanguageParser:
+    """One language's parser: tables are built on first use and kept."""
+
+    def __init__(self, grammar: str, builder: type[SyntaxBuilder]) -> None:
+        self._grammar = grammar
+        self._builder_type = builder
+
+    @cached_property
+    def _lark(self) -> Lark:
+        text = resources.files("omnigraph_compiler").joinpath(f"grammar/{self._grammar}.lark").read_text("utf-8")
+        builder = self._builder_type()
+        return Lark(text, parser="lalr", lexer=LanguageLexer, transformer=builder, maybe_placeholders=True)
+
+    def parse(self, text: str) -> Any:
+        try:
+            return self._lark.parse(text)
+        except Rejection as rejection:
+            Reporter(SourceText(text)).fail("parse", rejection.text, rejection.at, help=rejection.help)
+        except UnexpectedToken as error:
+            _explain(error, text)
+
+
+def _explain(error: UnexpectedToken, text: str) -> NoReturn:
+    report = Reporter(SourceText(text))
+    token = error.token
+    expected = _accepted(error)
+    if token.type == "$END":
+        at = len(text.rstrip())
+        report.fail("parse", f"the file ends too early: expected {_describe(expected)}", (max(at - 1, 0), max(at, 1)))
+    before = _before(text, token)
+    if token.type == "LPAR" and before.text and before.text[0].islower():
+        word = f"there is no function `{clip(before.text)}`"
+        report.fail("parse", word, before.span, help=did_you_mean(before.text, _FUNCTIONS))
+    found = f"`{clip(str(token))}`" if token.type != "STRING" else f"the string {clip(str(token))}"
+    help_text = _hint(token, before.text, expected)
+    report.fail("parse", f"expected {_describe(expected)}, found {found}", span(token), help=help_text)
+
+
+def _accepted(error: UnexpectedToken) -> set[str]:
+    """Exactly the tokens with which the parse could have gone on (LALR tables alone over-report)."""
+    parser = error.interactive_parser
+    if parser is None:
+        return set(error.expected)
+    state = parser.parser_state
+    states = state.parse_conf.states
+    return {name for name in error.expected if _can_shift(states, list(state.state_stack), name)}
+
+
+def _can_shift(states: Any, stack: list[Any], name: str) -> bool:
+    """Simulates reductions on the state stack alone, without values or callbacks."""
+    while True:
+        action = states[stack[-1]].get(name)
+        if action is None:
+            return False
+        kind, target = action
+        if kind.name == "Shift":
+            return True
+        size = len(target.expansion)
+        if size:
+            del stack[-size:]
+        if target.origin.name.startswith("$root"):
+            return True
+        stack.append(states[stack[-1]][target.origin.name][1])
+
+
+class _Word(NamedTuple):
+    text: str
+    span: tuple[int, int]
+
+
+def _before(text: str, token: Token) -> _Word:
+    """The word right before a token; empty when something else stands there."""
+    head = text[: token.start_pos].rstrip()
+    start = len(head)
+    while start and (head[start - 1].isalnum() or head[start - 1] == "_"):
+        start -= 1
+    if head[start - 1 : start] in ("$", "@"):
+        start = len(head)
+    return _Word(head[start:], (start, len(head)))
+
+
+def _describe(expected: set[str]) -> str:
+    names = set(expected)
+    shown: list[str] = []
+    if "IDENT" in names:
+        # Wherever a name fits, contextual keywords fit too; listing them all would only be noise.
+        names = {name for name in names if not _is_word(name)}
+    for name in sorted(names, key=_display_order):
+        text = _DESCRIPTIONS.get(name) or _literal_text(name)
+        if text not in shown:
+            shown.append(text)
+    if len(shown) > 6:
+        shown = [*shown[:6], "something else that may stand here"]
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1] if shown else "nothing more"
+
+
+_SYMBOLS = {
+    "LPAR": "(", "RPAR": ")", "LBRACE": "{", "RBRACE": "}", "LSQB": "[", "RSQB": "]", "COLON": ":", "COMMA": ",", "DOT": ".",
+    "DOTDOT": "..", "LESSTHAN": "<", "MORETHAN": ">", "EQUAL": "=", "GE": ">=", "LE": "<=", "NE": "!=", "AT": "@", "ARROW": "->",
+    "MINUS": "-", "QMARK": "?",
+}  # fmt: skip
+
+
+def _is_word(name: str) -> bool:
+    return name not in _SYMBOLS and name not in _DESCRIPTIONS
+
+
+def _literal_text(name: str) -> str:
+    return f"`{_SYMBOLS.get(name, name.lower())}`"
+
+
+def _display_order(name: str) -> tuple[int, str]:
+    return (0 if name in _DESCRIPTIONS else 1 if _is_word(name) else 2, name)
+
+
+def _hint(token: Token, before: str, expected: set[str]) -> str | None:
+    """What the author most likely meant."""
+    text = str(token)
+    if token.type == "MINUS" or (token.type == "SYMBOL" and text == "-"):
+        return "literals have no sign; pass a negative number as a parameter"
+    if text == "null":
+        return "there is no null literal; null comes from nullable parameters and from stored data"
+    if text in ("contains", "starts_with") and "GE" in expected:
+        return "update and delete take one comparison: = != < <= > >="
+    if "TYPENAME" in expected and token.type == "IDENT":
+        return did_you_mean(text, BASE_TYPES) or "type names begin with a capital letter"
+    if "IDENT" in expected and token.type == "TYPENAME":
+        return f"names begin with a lower-case letter: `{text[0].lower()}{clip(text[1:])}`"
+    if "VARIABLE" in expected and token.type == "IDENT" and "IDENT" not in expected:
+        keywords = did_you_mean(text, (name.lower() for name in expected if _is_word(name)))
+        return keywords or f"variables begin with `$`: `${clip(text)}`"
+    if token.type in ("IDENT", "TYPENAME"):
+        return did_you_mean(text, (name.lower() for name in expected if _is_word(name)))
+    return None

@@ -1,0 +1,1 @@
+"""Queries: parse, type check, lower to IR, describe."""

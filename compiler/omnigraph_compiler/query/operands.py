@@ -1,0 +1,159 @@
+"""Which values fit where: comparisons, property matches, assignments and predicates."""
+
+from __future__ import annotations
+
+from omnigraph_compiler import ir
+from omnigraph_compiler.diagnostics import clip, did_you_mean
+from omnigraph_compiler.query import ast
+from omnigraph_compiler.query.expressions import literal, now, typed, vector_constant
+from omnigraph_compiler.query.scope import Scope, Typed
+from omnigraph_compiler.schema.catalog import Property
+from omnigraph_compiler.types import PropType, compatible
+
+_OPERATORS: dict[str, ir.Operator] = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+# Filters ---------------------------------------------------------------------------------------------------------
+
+
+def comparison(scope: Scope, clause: ast.Filter) -> ir.Compare:
+    left = _operand(scope, clause.left)
+    right = _operand(scope, clause.right)
+    if clause.operator == "contains":
+        return ir.Compare(left.expr, _contains(scope, clause, left.type, right.type), right.expr)
+    if clause.operator == "starts_with":
+        for side, found in ((clause.left, left), (clause.right, right)):
+            if not found.type.is_string:
+                scope.fail("T7", f"starts_with compares Strings, found {found.type}", side.span)
+        return ir.Compare(left.expr, "starts_with", right.expr)
+    for side, found in ((clause.left, left), (clause.right, right)):
+        if found.type.is_list:
+            help_text = "test membership with `contains`"
+            scope.fail("T7", f"lists cannot be compared with `{clause.operator}`, found {found.type}", side.span, help_text)
+        if found.type.is_vector:
+            help_text = "rank by distance with `order { nearest(...) }`"
+            scope.fail("T7", f"vectors cannot be compared, found {found.type}", side.span, help_text)
+    if not compatible(left.type, right.type):
+        text = f"cannot compare {left.type} with {right.type}"
+        scope.fail("T7", text, clause.span, _conversion_hint(left.type, right.type))
+    return ir.Compare(left.expr, _OPERATORS[clause.operator], right.expr)
+
+
+def _operand(scope: Scope, expr: ast.Expr) -> Typed:
+    found = typed(scope, expr)
+    if isinstance(found.expr, ir.PropertyRef) and found.type.is_blob:
+        scope.fail("T24", "a Blob property is not a value and cannot be filtered on", expr.span)
+    if found.is_node or isinstance(found.expr, ir.AggregateCall):
+        what = "a node variable" if found.is_node else "an aggregate"
+        scope.fail("T7", f"filters need scalar operands, found {what}", expr.span, "compare properties, such as `$x.name`")
+    if isinstance(found.expr, ir.Rrf):
+        scope.fail(None, "rrf() ranks the rows of the whole match and cannot be used in a filter", expr.span)
+    if found.type.is_blob:
+        scope.fail("T7", "a Blob parameter cannot be used in a filter", expr.span)
+    return found
+
+
+def _contains(scope: Scope, clause: ast.Filter, left: PropType, right: PropType) -> ir.Operator:
+    if not left.is_list and not left.is_string:
+        text = f"the left side of `contains` must be a list or a String, found {left}"
+        scope.fail("T7", text, clause.left.span)
+    item = left.item if left.is_list else left
+    if right.is_list or right.is_vector or not compatible(item, right):
+        text = f"the right side of `contains` must be {item.scalar}, found {right}"
+        scope.fail("T7", text, clause.right.span)
+    return "contains" if left.is_list else "contains_text"
+
+
+def _conversion_hint(left: PropType, right: PropType) -> str | None:
+    scalars = {left.scalar, right.scalar}
+    if scalars == {"Date", "String"}:
+        return 'write a date as date("2024-05-01")'
+    if scalars == {"DateTime", "String"}:
+        return 'write an instant as datetime("2024-05-01T12:00:00Z")'
+    return None
+
+
+# Property matches ------------------------------------------------------------------------------------------------
+
+
+def property_match(scope: Scope, variable: str, prop: Property, match: ast.PropertyMatch) -> ir.Compare:
+    """`{ property: value }` after a binding; on a list property it means membership."""
+    type_, at = prop.type, match.value.span
+    if type_.is_blob:
+        scope.fail("T3", f"`{prop.name}` is a Blob and cannot be matched", match.property.span)
+    target = type_.item if type_.is_list else type_
+    value = _value(scope, match.value, "T6")
+    field = ir.PropertyRef(variable, prop.name, type_)
+    op: ir.Operator = "contains" if type_.is_list else "="
+    if isinstance(match.value, ast.Scalar | ast.ListLiteral):
+        if type_.is_list and value.type.is_list:
+            text = f"`{prop.name}` is {type_}: a match tests membership and takes one element, not a list"
+            scope.fail("T3", text, at)
+        return ir.Compare(field, op, _fit(scope, "T3", prop, target, value, match.value))
+    if not compatible(target, value.type):
+        _mismatch(scope, "T7", prop, target, value, at)
+    return ir.Compare(field, op, value.expr)
+
+
+# Assignments and predicates --------------------------------------------------------------------------------------
+
+
+def assigned_value(scope: Scope, prop: Property, value: ast.Value) -> ir.Expr:
+    found = _value(scope, value, "T14")
+    if isinstance(value, ast.Scalar | ast.ListLiteral):
+        if prop.type.is_blob:
+            scope.fail("T3", f"`{prop.name}` is a Blob; pass its value as a parameter", value.span)
+        return _fit(scope, "T3", prop, prop.type, found, value)
+    blob_text = prop.type.is_blob and found.type.is_string
+    if not blob_text and not compatible(prop.type, found.type):
+        _mismatch(scope, "T7", prop, prop.type, found, value.span)
+    return found.expr
+
+
+def predicate(scope: Scope, field: ir.PropertyRef, prop: Property, pred: ast.Predicate) -> ir.Compare:
+    value = _value(scope, pred.value, "T14")
+    if prop.type.is_list or prop.type.is_vector:
+        what = "list" if prop.type.is_list else "vector"
+        scope.fail("T7", f"a predicate compares scalars, `{prop.name}` is a {what} ({prop.type})", pred.property.span)
+    if not compatible(prop.type, value.type):
+        _mismatch(scope, "T7", prop, prop.type, value, pred.value.span)
+    return ir.Compare(field, _OPERATORS[pred.operator], value.expr)
+
+
+def _value(scope: Scope, value: ast.Value, unknown_code: str) -> Typed:
+    if isinstance(value, ast.Scalar | ast.ListLiteral):
+        return literal(scope, value)
+    if isinstance(value, ast.Now):
+        return now(scope)
+    type_ = scope.params.get(value.name)
+    if type_ is None:
+        help_text = did_you_mean(value.name, scope.params)
+        text = f"`${clip(value.name)}` is not a declared parameter"
+        hint = help_text.replace("`", "`$", 1) if help_text else "declare it: `query name($x: String)`"
+        scope.fail(unknown_code, text, value.span, hint)
+    return Typed(ir.ParamRef(value.name, type_), type_)
+
+
+def _fit(scope: Scope, code: str, prop: Property, target: PropType, value: Typed, written: ast.Literal) -> ir.Expr:
+    """A literal for a property: compatible, of the right length, and a member of the enum."""
+    constant = value.expr
+    assert isinstance(constant, ir.Constant)
+    if target.is_vector:
+        vector = vector_constant(value, target.dimension)
+        if vector is None:
+            given = f"{len(constant.value)} elements" if isinstance(constant.value, tuple) else str(value.type)
+            text = f"`{prop.name}` is {target} and takes a list of {target.dimension} numbers, found {given}"
+            scope.fail(code, text, written.span)
+        return vector
+    if target.is_list and constant.value == ():
+        return ir.Constant((), target.as_nullable(False))
+    if not compatible(target, value.type):
+        _mismatch(scope, code, prop, target, value, written.span)
+    if target.enum_values is not None and constant.value not in target.enum_values:
+        text = f"`{clip(str(constant.value))}` is not a value of `{prop.name}`: {target.as_nullable(False)}"
+        scope.fail(code, text, written.span, did_you_mean(str(constant.value), target.enum_values))
+    return constant
+
+
+def _mismatch(scope: Scope, code: str, prop: Property, target: PropType, value: Typed, at: ast.At) -> None:
+    text = f"`{prop.name}` is {target}, which {value.type} does not fit"
+    scope.fail(code, text, at, _conversion_hint(target, value.type))

@@ -1,0 +1,1 @@
+"""Schemas: parse, check, catalog, migration plan."""

@@ -1,0 +1,316 @@
+"""The catalog: a checked schema as frozen values, with canonical JSON and a stable hash.
+
+Every type and property carries an *identity*, a number that survives renames and is never used again after a drop. Column
+order and the member order of composite keys are fixed when a type is created. None of these three is part of the schema
+hash: the hash says what a schema means, so comments, order, spelling and history do not change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+from omnigraph_compiler.canonical import canonical_json, stable_hash
+from omnigraph_compiler.lexer import quote
+from omnigraph_compiler.schema.ast import LiteralValue
+from omnigraph_compiler.types import PropType
+
+FORMAT_VERSION = 1
+Columns: TypeAlias = tuple[str, ...]
+Number: TypeAlias = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """An annotation kept as metadata."""
+
+    name: str
+    value: LiteralValue | None = None
+    keywords: tuple[tuple[str, LiteralValue], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "value": self.value, "keywords": dict(self.keywords)}
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Annotation:
+        return cls(entry["name"], entry["value"], tuple(sorted(entry["keywords"].items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """The text property a vector is computed from."""
+
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeConstraint:
+    property: str
+    low: Number | None
+    high: Number | None
+
+    def display(self) -> str:
+        low = "" if self.low is None else number_text(self.low)
+        high = "" if self.high is None else number_text(self.high)
+        return f"@range({self.property}, {low}..{high})"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConstraint:
+    property: str
+    pattern: str
+
+    def display(self) -> str:
+        return f"@check({self.property}, {quote(self.pattern)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Cardinality:
+    low: int = 0
+    high: int | None = None
+
+    def display(self) -> str:
+        return f"@card({self.low}..{'' if self.high is None else self.high})"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    name: str
+    type: PropType
+    identity: int = 0
+    embed: Embed | None = None
+    metric: str | None = None
+    default: LiteralValue | None = None
+    annotations: tuple[Annotation, ...] = ()
+    rename_from: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {"identity": self.identity, "name": self.name, "type": self.type.to_dict()}
+        if self.embed is not None:
+            entry["embed"] = {"source": self.embed.source, "model": self.embed.model}
+        if self.metric is not None:
+            entry["metric"] = self.metric
+        if self.default is not None:
+            entry["default"] = self.default
+        if self.annotations:
+            entry["annotations"] = [annotation.to_dict() for annotation in self.annotations]
+        return entry
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Property:
+        embed = entry.get("embed")
+        return cls(
+            entry["name"],
+            PropType.from_dict(entry["type"]),
+            entry["identity"],
+            Embed(embed["source"], embed["model"]) if embed else None,
+            entry.get("metric"),
+            entry.get("default"),
+            tuple(Annotation.from_dict(each) for each in entry.get("annotations", ())),
+        )
+
+
+@dataclass(frozen=True)
+class _Type:
+    """What interfaces, node types and edge types have in common."""
+
+    name: str
+    properties: Mapping[str, Property]
+    """In column order."""
+    identity: int = 0
+    unique: tuple[Columns, ...] = ()
+    index: tuple[Columns, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    rename_from: str | None = None
+
+    def annotation(self, name: str) -> LiteralValue | None:
+        return next((each.value for each in self.annotations if each.name == name), None)
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "identity": self.identity,
+            "name": self.name,
+            "properties": [prop.to_dict() for prop in self.properties.values()],
+            "unique": [list(columns) for columns in self.unique],
+            "index": [list(columns) for columns in self.index],
+            "annotations": [annotation.to_dict() for annotation in self.annotations],
+        }
+
+
+@dataclass(frozen=True)
+class InterfaceType(_Type):
+    key: Columns | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._common() | {"key": _optional_list(self.key)}
+
+
+@dataclass(frozen=True)
+class NodeType(_Type):
+    interfaces: tuple[str, ...] = ()
+    key: Columns | None = None
+    """The key's members in the order in which a composite id lists them."""
+    ranges: tuple[RangeConstraint, ...] = ()
+    checks: tuple[CheckConstraint, ...] = ()
+
+    @property
+    def required(self) -> tuple[Property, ...]:
+        return tuple(prop for prop in self.properties.values() if not prop.type.nullable)
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._common() | {
+            "interfaces": list(self.interfaces),
+            "key": _optional_list(self.key),
+            "ranges": [{"property": each.property, "low": each.low, "high": each.high} for each in self.ranges],
+            "checks": [{"property": each.property, "pattern": each.pattern} for each in self.checks],
+        }
+
+
+@dataclass(frozen=True)
+class EdgeType(_Type):
+    source: str = ""
+    target: str = ""
+    cardinality: Cardinality = Cardinality()
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._common() | {
+            "from": self.source,
+            "to": self.target,
+            "card": {"low": self.cardinality.low, "high": self.cardinality.high},
+        }
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A schema whose declarations fit together. Make one with `compile_schema`."""
+
+    interfaces: Mapping[str, InterfaceType]
+    nodes: Mapping[str, NodeType]
+    edges: Mapping[str, EdgeType]
+    next_identity: int = 1
+
+    @cached_property
+    def edges_by_word(self) -> Mapping[str, EdgeType]:
+        """Edge types by lower-cased name, as traversals look them up."""
+        return MappingProxyType({name.lower(): edge for name, edge in self.edges.items()})
+
+    def edge_by_word(self, word: str) -> EdgeType | None:
+        return self.edges_by_word.get(word.lower())
+
+    @cached_property
+    def schema_hash(self) -> str:
+        """What the schema means, as 64 hex digits. Comments, order, spelling, renames and identities do not count."""
+        return stable_hash(_meaning(self.to_dict()))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "next_identity": self.next_identity,
+            "interfaces": [self.interfaces[name].to_dict() for name in sorted(self.interfaces)],
+            "nodes": [self.nodes[name].to_dict() for name in sorted(self.nodes)],
+            "edges": [self.edges[name].to_dict() for name in sorted(self.edges)],
+        }
+
+    def to_json(self) -> str:
+        """Canonical JSON; `Catalog.from_json` reads it back."""
+        return canonical_json(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Catalog:
+        import json
+
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Catalog:
+        if entry.get("format_version") != FORMAT_VERSION:
+            raise ValueError(f"catalog format {entry.get('format_version')!r} is not {FORMAT_VERSION}; use a matching release")
+        return cls(
+            by_name(_read_interface(each) for each in entry["interfaces"]),
+            by_name(_read_node(each) for each in entry["nodes"]),
+            by_name(_read_edge(each) for each in entry["edges"]),
+            entry["next_identity"],
+        )
+
+
+Named = TypeVar("Named", Property, InterfaceType, NodeType, EdgeType)
+
+
+def by_name(values: Iterable[Named]) -> Mapping[str, Named]:
+    return MappingProxyType({value.name: value for value in values})
+
+
+def constraint_display(kind: str, columns: Columns) -> str:
+    return f"@{kind}({', '.join(sorted(columns))})"
+
+
+def number_text(value: Number) -> str:
+    return repr(value) if isinstance(value, int) else format_float(value)
+
+
+def format_float(value: float) -> str:
+    """A float as the grammar writes it: digits on both sides of the point, no exponent."""
+    from decimal import Decimal
+
+    text = format(Decimal(repr(value)), "f")
+    return text if "." in text else text + ".0"
+
+
+def _optional_list(columns: Columns | None) -> list[str] | None:
+    return None if columns is None else list(columns)
+
+
+def _read_common(entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": entry["name"],
+        "identity": entry["identity"],
+        "properties": by_name(Property.from_dict(each) for each in entry["properties"]),
+        "unique": tuple(tuple(columns) for columns in entry["unique"]),
+        "index": tuple(tuple(columns) for columns in entry["index"]),
+        "annotations": tuple(Annotation.from_dict(each) for each in entry["annotations"]),
+    }
+
+
+def _read_interface(entry: dict[str, Any]) -> InterfaceType:
+    return InterfaceType(**_read_common(entry), key=_read_key(entry))
+
+
+def _read_key(entry: dict[str, Any]) -> Columns | None:
+    return None if entry["key"] is None else tuple(entry["key"])
+
+
+def _read_node(entry: dict[str, Any]) -> NodeType:
+    return NodeType(
+        **_read_common(entry),
+        interfaces=tuple(entry["interfaces"]),
+        key=_read_key(entry),
+        ranges=tuple(RangeConstraint(**each) for each in entry["ranges"]),
+        checks=tuple(CheckConstraint(**each) for each in entry["checks"]),
+    )
+
+
+def _read_edge(entry: dict[str, Any]) -> EdgeType:
+    return EdgeType(
+        **_read_common(entry), source=entry["from"], target=entry["to"], cardinality=Cardinality(**entry["card"])
+    )
+
+
+def _meaning(value: Any) -> Any:
+    """A catalog's JSON without history and order."""
+    if isinstance(value, dict):
+        skipped = ("identity", "next_identity", "format_version")
+        entry = {name: _meaning(member) for name, member in value.items() if name not in skipped}
+        if isinstance(entry.get("key"), list):
+            entry["key"] = sorted(entry["key"])
+        for name in ("properties", "interfaces", "nodes", "edges", "annotations"):
+            if name in entry:
+                entry[name] = sorted(entry[name], key=_order)
+        return entry
+    return [_meaning(member) for member in value] if isinstance(value, list) else value
+
+
+_order: Callable[[Any], str] = canonical_json

@@ -1,0 +1,1 @@
+"""The dbt adapter of omnigraph-sql. Its features have not been released yet."""

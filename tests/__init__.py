@@ -1,0 +1,1 @@
+"""The tests of omnigraph-sql. Helpers are imported by their full name, such as `tests.docs.blocks`."""
