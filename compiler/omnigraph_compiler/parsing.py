@@ -190,6 +190,8 @@ def _hint(token: Token, before: str, expected: set[str]) -> str | None:
         return "there is no null literal; null comes from nullable parameters and from stored data"
     if text in ("contains", "starts_with") and "GE" in expected:
         return "update and delete take one comparison: = != < <= > >="
+    if text == "<" and "QMARK" in expected:
+        return "a list is written `[String]`, a vector `Vector(3)`"
     if "TYPENAME" in expected and token.type == "IDENT":
         return did_you_mean(text, BASE_TYPES) or "type names begin with a capital letter"
     if "IDENT" in expected and token.type == "TYPENAME":

@@ -21,7 +21,7 @@ _MAX_F32 = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 def parse_date(text: str) -> int:
     """Days since 1970-01-01 of a `YYYY-MM-DD` text; ValueError says what is wrong."""
     if not _DATE.fullmatch(text):
-        raise ValueError("expected a date written YYYY-MM-DD")
+        raise ValueError("expects a date written YYYY-MM-DD")
     return (datetime.date.fromisoformat(text) - _EPOCH).days
 
 
@@ -29,14 +29,14 @@ def parse_datetime(text: str) -> int:
     """Milliseconds since the epoch of an RFC 3339 text; a text without zone is UTC, finer digits are rounded down."""
     found = _DATETIME.fullmatch(text)
     if found is None:
-        raise ValueError("expected an RFC 3339 instant such as 2024-05-01T12:00:00Z")
+        raise ValueError("expects an RFC 3339 instant such as 2024-05-01T12:00:00Z")
     day, hour, minute, second, fraction, zone = found.groups()
     if int(hour) > 23 or int(minute) > 59 or int(second) > 59:
-        raise ValueError("expected an RFC 3339 instant: the time of day is out of range")
+        raise ValueError("expects an RFC 3339 instant: the time of day is out of range")
     offset = 0
     if zone and zone not in "Zz":
         if int(zone[1:3]) > 23 or int(zone[4:6]) > 59:
-            raise ValueError("expected an RFC 3339 instant: the zone offset is out of range")
+            raise ValueError("expects an RFC 3339 instant: the zone offset is out of range")
         offset = (int(zone[1:3]) * 60 + int(zone[4:6])) * (1 if zone[0] == "+" else -1)
     minutes = parse_date(day) * 1440 + int(hour) * 60 + int(minute) - offset
     return (minutes * 60 + int(second)) * 1000 + int(((fraction or "") + "000")[:3])
@@ -69,21 +69,17 @@ def fit_literal(literal: str | int | float | bool, type_: PropType) -> str | Non
     """Why a literal cannot be a value of a scalar type, or None when it can."""
     scalar = type_.scalar
     if scalar == "Bool":
-        return None if isinstance(literal, bool) else "expected true or false"
+        return None if isinstance(literal, bool) else "expects true or false"
     if scalar in INTEGERS:
         return _fit_integer(literal, scalar)
     if scalar in FLOATS:
         if isinstance(literal, bool | str):
-            return "expected a number"
-        try:
-            to_f32(float(literal)) if scalar == "F32" else None
-        except ValueError as error:
-            return str(error)
-        return None
+            return "expects a number"
+        return _fit_float(literal, scalar)
     if not isinstance(literal, str):
-        return "expected a string"
+        return "expects a string"
     if type_.enum_values is not None and literal not in type_.enum_values:
-        return f"expected one of {', '.join(type_.enum_values)}"
+        return f"expects one of {', '.join(type_.enum_values)}"
     try:
         if scalar == "Date":
             parse_date(literal)
@@ -94,11 +90,40 @@ def fit_literal(literal: str | int | float | bool, type_: PropType) -> str | Non
     return None
 
 
+def _fit_float(literal: int | float, scalar: str) -> str | None:
+    try:
+        number = to_f32(float(literal)) if scalar == "F32" else float(literal)
+    except (ValueError, OverflowError) as error:
+        return str(error) if isinstance(error, ValueError) else "outside the Float64 range"
+    return None if math.isfinite(number) else "not a finite number"
+
+
 def _fit_integer(literal: str | int | float | bool, scalar: str) -> str | None:
     if isinstance(literal, bool | str) or (isinstance(literal, float) and not literal.is_integer()):
-        return "expected a whole number"
+        return "expects a whole number"
     low, high = INTEGER_RANGES[scalar]
     return None if low <= literal <= high else f"outside the range of {scalar}"
+
+
+def stored_scalar(type_: PropType, value: object) -> str | int | float | bool:
+    """A JSON scalar as a column of that type stores it: dates as days, instants as milliseconds, floats at their width."""
+    scalar = type_.scalar
+    if scalar == "Date" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if scalar == "DateTime" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError("expects a single value")
+    complaint = fit_literal(value, type_)
+    if complaint is not None:
+        raise ValueError(complaint)
+    if scalar in INTEGERS:
+        return int(value)
+    if scalar in FLOATS:
+        return to_f32(float(value)) if scalar == "F32" else float(value)
+    if scalar in ("Date", "DateTime"):
+        return (parse_date if scalar == "Date" else parse_datetime)(str(value))
+    return value
 
 
 def canonical_text(type_: PropType, value: str | int | float | bool) -> str:
@@ -132,6 +157,7 @@ def _float_text(value: float, scalar: str) -> str:
 def _shortest_f32(value: float) -> str:
     for precision in range(1, 10):
         text = f"{value:.{precision}g}"
-        if to_f32(float(text)) == value:
+        # Rounding up may leave the range; such a text does not round-trip.
+        if abs(float(text)) <= _MAX_F32 * (1 + 2**-25) and to_f32(float(text)) == value:
             return text
     return repr(value)

@@ -177,13 +177,6 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Where a keyword block stands: from its keyword to its closing brace."""
-
-    span: At
-
-
-@dataclass(frozen=True, slots=True)
 class MatchBlock:
     clauses: tuple[Clause, ...]
     span: At
@@ -277,6 +270,7 @@ class ParamType:
     dimension: int | None
     is_list: bool
     nullable: bool
+    name_span: At
     span: At
 
 
@@ -291,6 +285,7 @@ class Param:
 class Meta:
     name: str
     value: str
+    value_span: At
     span: At
 
 

@@ -146,6 +146,13 @@ def vector_constant(constant: Typed, dimension: int | None) -> ir.Constant | Non
     return ir.Constant(tuple(float(value) for value in values), PropType("Vector", dimension=dimension))
 
 
+def blob_text(found: Typed) -> str:
+    """How a message names a Blob."""
+    if isinstance(found.expr, ir.PropertyRef):
+        return f"the Blob property `{found.expr.property}`"
+    return f"the Blob parameter `${found.expr.name}`" if isinstance(found.expr, ir.ParamRef) else "a Blob"
+
+
 # Aggregates ------------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +163,7 @@ def _aggregate(scope: Scope, expr: ast.Aggregate) -> Typed:
     if isinstance(argument.expr, ir.AggregateCall):
         scope.fail("T8", f"{function}() cannot take another aggregate", at)
     if argument.type.is_blob:
-        scope.fail("T24", f"a Blob is not a value and cannot be aggregated by {function}()", at)
+        scope.fail("T24", f"{blob_text(argument)} is not a value and cannot be aggregated by {function}()", at)
     if function == "count":
         return _call(function, argument, I64)
     if argument.is_node:

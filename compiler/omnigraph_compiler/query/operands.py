@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
-from omnigraph_compiler.query.expressions import literal, now, typed, vector_constant
+from omnigraph_compiler.query.expressions import blob_text, literal, now, typed, vector_constant
 from omnigraph_compiler.query.scope import Scope, Typed
 from omnigraph_compiler.schema.catalog import Property
 from omnigraph_compiler.types import PropType, compatible
@@ -41,14 +41,14 @@ def comparison(scope: Scope, clause: ast.Filter) -> ir.Compare:
 def _operand(scope: Scope, expr: ast.Expr) -> Typed:
     found = typed(scope, expr)
     if isinstance(found.expr, ir.PropertyRef) and found.type.is_blob:
-        scope.fail("T24", "a Blob property is not a value and cannot be filtered on", expr.span)
+        scope.fail("T24", f"{blob_text(found)} is not a value and cannot be filtered on", expr.span)
     if found.is_node or isinstance(found.expr, ir.AggregateCall):
         what = "a node variable" if found.is_node else "an aggregate"
         scope.fail("T7", f"filters need scalar operands, found {what}", expr.span, "compare properties, such as `$x.name`")
     if isinstance(found.expr, ir.Rrf):
         scope.fail(None, "rrf() ranks the rows of the whole match and cannot be used in a filter", expr.span)
     if found.type.is_blob:
-        scope.fail("T7", "a Blob parameter cannot be used in a filter", expr.span)
+        scope.fail("T7", f"{blob_text(found)} cannot be used in a filter", expr.span)
     return found
 
 

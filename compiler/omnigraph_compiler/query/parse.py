@@ -57,7 +57,7 @@ class _Builder(SyntaxBuilder):
         at = (sign.start_pos, end.end_pos)
         if name not in _METAS:
             raise Rejection(f"@{name} is not an annotation of queries", at, "queries take @description and @instruction")
-        return ast.Meta(str(name), unquote(value), at)
+        return ast.Meta(str(name), unquote(value), span(value), at)
 
     def param(self, parts: list[Any]) -> ast.Param:
         variable, type_ = parts
@@ -66,18 +66,20 @@ class _Builder(SyntaxBuilder):
     def param_type(self, parts: list[Any]) -> ast.ParamType:
         base, mark = parts
         if isinstance(base, Token):
-            base = ast.ParamType(str(base), None, False, False, span(base))
+            base = ast.ParamType(str(base), None, False, False, span(base), span(base))
         if mark is None:
             return base  # type: ignore[no-any-return]
-        return ast.ParamType(base.name, base.dimension, base.is_list, True, (base.span[0], mark.end_pos))
+        at = (base.span[0], mark.end_pos)
+        return ast.ParamType(base.name, base.dimension, base.is_list, True, base.name_span, at)
 
     def sized_type(self, parts: list[Any]) -> ast.ParamType:
         name, size, end = parts
-        return ast.ParamType(str(name), self.integer_value(size), False, False, (name.start_pos, end.end_pos))
+        at = (name.start_pos, end.end_pos)
+        return ast.ParamType(str(name), self.integer_value(size), False, False, span(name), at)
 
     def list_type(self, parts: list[Any]) -> ast.ParamType:
         start, name, end = parts
-        return ast.ParamType(str(name), None, True, False, (start.start_pos, end.end_pos))
+        return ast.ParamType(str(name), None, True, False, span(name), (start.start_pos, end.end_pos))
 
     # Reads
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
-from omnigraph_compiler.query.expressions import text_match, typed
+from omnigraph_compiler.query.expressions import blob_text, text_match, typed
 from omnigraph_compiler.query.operands import comparison, property_match
 from omnigraph_compiler.query.scope import ANONYMOUS, Scope, Typed
 from omnigraph_compiler.schema.catalog import EdgeType, NodeType
@@ -177,9 +177,7 @@ def _not_a_node(scope: Scope, name: ast.Name) -> None:
     if name.text in scope.catalog.interfaces:
         help_text: str | None = f"`{name.text}` is an interface; bind one of the node types that implement it"
     elif name.text in scope.catalog.edges:
-        edge = scope.catalog.edges[name.text]
         help_text = f"`{name.text}` is an edge type; traverse it: `$a {name.text[0].lower()}{name.text[1:]} $b`"
-        del edge
     else:
         help_text = did_you_mean(name.text, scope.catalog.nodes)
     scope.fail("T1", f"`{clip(name.text)}` is not a node type", name.span, help_text)
@@ -290,7 +288,7 @@ def _items(scope: Scope, block: ast.ReturnBlock) -> tuple[ir.OutputItem, ...]:
     for item in block.items:
         found = typed(scope, item.expr)
         if found.type.is_blob:
-            scope.fail("T24", "a Blob is not a value and cannot be returned", item.expr.span, "export the graph to read it")
+            scope.fail("T24", f"{blob_text(found)} is not a value and cannot be returned", item.expr.span)
         name = item.alias.text if item.alias else _default_name(item.expr)
         if name in names:
             at = item.alias.span if item.alias else item.span
@@ -333,7 +331,7 @@ def _sort_keys(scope: Scope, block: ast.OrderBlock | None) -> list[tuple[ast.Sor
         if ranked and position > 0 and not alias_of_nearest:
             scope.fail(None, "a ranking function must be the first sort key", key.expr.span)
         if found.type.is_blob:
-            scope.fail("T24", "a Blob is not a value and cannot be sorted by", key.expr.span)
+            scope.fail("T24", f"{blob_text(found)} is not a value and cannot be sorted by", key.expr.span)
         if found.type.is_list or found.type.is_vector:
             scope.fail(None, f"cannot sort by {found.type}", key.expr.span)
         keys.append((key, found))
@@ -356,12 +354,11 @@ def _check_ranking(scope: Scope, read: ast.Read, keys: list[tuple[ast.SortKey, T
 def _check_grouping(
     scope: Scope, read: ast.Read, items: tuple[ir.OutputItem, ...], keys: list[tuple[ast.SortKey, Typed]]
 ) -> tuple[str | None, ...]:
-    for written, item in zip(read.returns.items, items, strict=True):
+    for written in read.returns.items:
         plain = isinstance(written.expr, ast.Access | ast.Variable)
         if not plain and not isinstance(written.expr, ast.Aggregate):
             text = "beside an aggregate, an item must be an aggregate, a property or a variable"
             scope.fail("T9", text, written.span)
-        del item
     names: list[str | None] = []
     for key, found in keys:
         if isinstance(key.expr, ast.Alias):

@@ -101,5 +101,5 @@ def _param_type(fail: Fail, written: ast.ParamType) -> PropType:
             help_text: str | None = "a vector parameter needs its dimension: `Vector(3)`; lists of vectors do not exist"
         else:
             help_text = did_you_mean(name, (*BASE_TYPES, "Vector")) or "use a base type, [T] or Vector(n)"
-        fail(None, f"unknown parameter type `{clip(name)}`", written.span, help_text)
+        fail(None, f"unknown parameter type `{clip(name)}`", written.name_span, help_text)
     return PropType(name, written.nullable, written.is_list)

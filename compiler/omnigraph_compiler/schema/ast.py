@@ -66,6 +66,8 @@ class Decoration:
 class TypeRef:
     type: PropType
     span: At
+    enum_source: tuple[str, ...] | None = None
+    """Enum values in the order in which they are written."""
 
 
 @dataclass(frozen=True, slots=True)

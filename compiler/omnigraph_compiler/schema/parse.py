@@ -65,7 +65,7 @@ class _Builder(SyntaxBuilder):
         base, mark = parts
         if mark is None:
             return base  # type: ignore[no-any-return]
-        return ast.TypeRef(base.type.as_nullable(), (base.span[0], mark.end_pos))
+        return ast.TypeRef(base.type.as_nullable(), (base.span[0], mark.end_pos), base.enum_source)
 
     def named_type(self, parts: list[Any]) -> ast.TypeRef:
         return ast.TypeRef(PropType(_base_type(parts[0])), span(parts[0]))
@@ -90,7 +90,8 @@ class _Builder(SyntaxBuilder):
             if value in seen:
                 raise Rejection(f"enum has duplicate values: `{value}`", span(value))
             seen.add(str(value))
-        return ast.TypeRef(PropType("String", enum_values=tuple(sorted(seen))), (keyword.start_pos, end.end_pos))
+        type_ = PropType("String", enum_values=tuple(sorted(seen)))
+        return ast.TypeRef(type_, (keyword.start_pos, end.end_pos), tuple(str(value) for value in values))
 
     # Decorations
 

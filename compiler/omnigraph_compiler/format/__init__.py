@@ -1,0 +1,1 @@
+"""Canonical formatting of schemas and queries."""

@@ -1,0 +1,157 @@
+"""The layout engine of the formatter.
+
+A caller prints line-level elements in source order, each with its source range. Comments are kept by position: one that
+stood on the line of the element before it stays there, one inside an element moves to the end of its line, any other gets
+a line of its own. Single blank lines between elements survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from omnigraph_compiler.lexer import comments
+
+WIDTH = 100
+INDENT = "  "
+
+
+class Element(NamedTuple):
+    """Text to print for the source range it came from."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Printer:
+    """Collects the lines of one formatted text."""
+
+    source: str
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+    pending: list[tuple[int, int]] = field(init=False)
+    """Comments not printed yet, the next one last."""
+    reached: int = 0
+    """End of the source printed so far."""
+    block_start: bool = True
+    separate: bool = False
+    """Whether a blank line is due before the next line."""
+    sealed: bool = False
+    """Whether the last line ends in a `//` comment, so that nothing can be added to it."""
+
+    def __post_init__(self) -> None:
+        self.pending = comments(self.source)[::-1]
+
+    def line(self, text: str, start: int, end: int) -> None:
+        """Print one element on a line of its own."""
+        self._flush(start)
+        self._emit(text, start)
+        self._passed(end)
+
+    def open(self, text: str, start: int, end: int) -> None:
+        """Print a line that opens an indented block; `end` is where its bracket ends."""
+        self._flush(start)
+        self._emit(text, start)
+        self.enter(end)
+
+    def enter(self, end: int) -> None:
+        """Indent what follows, after a line that already ends in an opening bracket."""
+        self.depth += 1
+        self.block_start = True
+        self._passed(end)
+
+    def extend(self, end: int) -> None:
+        """The line just printed reaches further in the source than said at first."""
+        self._passed(end)
+
+    def close(self, text: str, start: int, end: int) -> None:
+        """Print the line that closes a block."""
+        self._flush(start)
+        self.depth -= 1
+        self.block_start, self.separate = True, False  # no blank line before a closing bracket
+        self._emit(text, start)
+        self._passed(end)
+
+    def group(
+        self, head: str, brackets: str, items: Sequence[Element], start: int, end: int, tail: str = "", *, last_comma: bool
+    ) -> None:
+        """Print a bracketed list: on one line when it fits and holds no comment, else one item per line."""
+        left, right = brackets
+        pad = " " if left == "{" and items else ""
+        inline = f"{head}{left}{pad}{', '.join(item.text for item in items)}{pad}{right}{tail}"
+        if not items or (not self.has_comment(start, end) and self._fits(inline)):
+            self.line(inline, start, end)
+            return
+        self.open(f"{head}{left}", start, self._bracket(left, start, items[0].start))
+        for number, item in enumerate(items):
+            comma = "," if last_comma or number < len(items) - 1 else ""
+            self.line(item.text + comma, item.start, item.end)
+        self.close(f"{right}{tail}", end - 1, end)
+
+    def has_comment(self, start: int, end: int) -> bool:
+        """Whether a comment that is not printed yet begins in a range."""
+        for comment in reversed(self.pending):
+            if comment[0] >= start:
+                return comment[0] < end
+        return False
+
+    def blank(self) -> None:
+        """Ask for a blank line before the next line, unless it is the first."""
+        self.separate = bool(self.lines)
+
+    def result(self) -> str:
+        self._flush(len(self.source) + 1)
+        return "\n".join(self.lines) + "\n" if self.lines else ""
+
+    def _fits(self, text: str) -> bool:
+        return len(INDENT) * self.depth + len(text.split("\n", 1)[0]) <= WIDTH
+
+    def _bracket(self, left: str, start: int, before: int) -> int:
+        """End of the opening bracket: between it and the first item there are only spaces and comments."""
+        inside = [comment for comment in self.pending if start <= comment[0] < before]
+        position = before
+        while position > start:
+            position -= 1
+            comment = next((each for each in inside if each[0] <= position < each[1]), None)
+            if comment is not None:
+                position = comment[0]
+            elif self.source[position] == left:
+                return position + 1
+        return start
+
+    def _emit(self, text: str, start: int) -> None:
+        gap = self.source.count("\n", self.reached, start) > 1
+        if self.separate or (gap and not self.block_start):
+            self.lines.append("")
+        self.separate = self.block_start = False
+        self.lines.append(INDENT * self.depth + text)
+        self.sealed = text.startswith("//")
+
+    def _passed(self, end: int) -> None:
+        """The source is printed up to `end`; comments inside go to the end of the line."""
+        self.reached = max(self.reached, end)
+        while self.pending and self.pending[-1][0] < end:
+            text = self._comment(*self.pending.pop())
+            if self.sealed:
+                self.lines.append(INDENT * self.depth + text)
+            else:
+                self.lines[-1] += f" {text}"
+            self.sealed = text.startswith("//")
+
+    def _flush(self, before: int) -> None:
+        """Print the comments that stand before an offset."""
+        while self.pending and self.pending[-1][0] < before:
+            start, end = self.pending.pop()
+            text = self._comment(start, end)
+            if self.lines and not self.sealed and "\n" not in self.source[self.reached : start]:
+                self.lines[-1] += f" {text}"
+                self.sealed = text.startswith("//")
+            else:
+                self._emit(text, start)
+            self.reached = max(self.reached, end)
+
+    def _comment(self, start: int, end: int) -> str:
+        return self.source[start:end].replace("\r\n", "\n").rstrip()

@@ -1,0 +1,24 @@
+"""The command line `ogsql`.
+
+`app` declares the commands, `running` is the boundary to the process (exit codes, signals, errors). Everything else is
+imported when a command runs, so that `ogsql --help` is there at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+
+def main() -> int:
+    """Run the command line with the arguments of the process; the result is its exit status."""
+    try:
+        # Imported here so that an interrupt during the import is handled as well.
+        from omnigraph_sql.cli.running import run
+
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return _INTERRUPTED

@@ -1,0 +1,128 @@
+"""The commands of `ogsql`: names, arguments and help texts. What they do stands in modules imported when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from omnigraph_sql._version import __version__
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+# `click.Path` serves shell completion only. What is wrong with a file is said by the code that reads it, since a missing
+# file is not a usage error.
+_FILE = click.Path()
+
+
+def _json_option(help_text: str = "Print one JSON document.") -> Callable[[_F], _F]:
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def _require_command(context: click.Context) -> None:
+    """Without a subcommand a group shows what it offers, and fails: nothing was done."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        context.exit(2)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.version_option(__version__, prog_name="ogsql", message="%(prog)s %(version)s")
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Check, format and compile graph schemas (.pg) and queries (.gq)."""
+    _require_command(context)
+
+
+@app.command()
+@click.argument("schema", type=_FILE)
+@click.argument("queries", type=_FILE, nargs=-1, required=True)
+@_json_option()
+def lint(schema: str, queries: tuple[str, ...], as_json: bool) -> int:
+    """Check query files against a schema.
+
+    Exits with 1 if there is an error; warnings alone do not fail.
+    """
+    from omnigraph_sql.cli import linting
+
+    return linting.run(schema, queries, as_json=as_json)
+
+
+@app.command()
+@click.argument("files", type=_FILE, nargs=-1, required=True)
+@click.option("--check", is_flag=True, help="Write nothing; list the files that would change, and exit with 1 if any.")
+@click.option("--language", type=click.Choice(["pg", "gq"]), help="The language of standard input, with FILES = `-`.")
+@_json_option()
+def fmt(files: tuple[str, ...], check: bool, language: str | None, as_json: bool) -> int:
+    """Format schemas and queries in place.
+
+    The suffix of a file (.pg or .gq) decides how it is read. `-` formats standard input to standard output.
+    """
+    from omnigraph_sql.cli import formatting
+
+    return formatting.run(files, check=check, language=language, as_json=as_json)
+
+
+@app.group(invoke_without_command=True)
+@click.pass_context
+def schema(context: click.Context) -> None:
+    """Work with schemas."""
+    _require_command(context)
+
+
+@schema.command()
+@click.argument("new", type=_FILE)
+@click.option("--from", "old", type=_FILE, required=True, metavar="OLD", help="The schema in force.")
+@_json_option()
+def plan(new: str, old: str, as_json: bool) -> int:
+    """Show the steps that lead from the schema OLD to the schema NEW.
+
+    Exits with 1 if a step is not supported.
+    """
+    from omnigraph_sql.cli import planning
+
+    return planning.run(old, new, as_json=as_json)
+
+
+@app.command("compile")
+@click.argument("schema", type=_FILE)
+@click.argument("queries", type=_FILE)
+@click.option("--query", "name", metavar="NAME", help="Compile this query only.")
+@click.option(
+    "--emit",
+    type=click.Choice(["ir", "ast", "descriptor"]),
+    default="ir",
+    show_default=True,
+    help="What to print: the plan, the syntax tree, or what the query returns, reads and writes.",
+)
+@_json_option("Print errors as JSON too.")
+def compile_(schema: str, queries: str, name: str | None, emit: str, as_json: bool) -> int:  # noqa: ARG001
+    """Compile the queries of a file and print the outcome as JSON."""
+    from omnigraph_sql.cli import compiling
+
+    return compiling.run(schema, queries, name=name, emit=emit)
+
+
+@app.command()
+@_json_option()
+def version(as_json: bool) -> int:
+    """Show the version of ogsql and, with --json, of what it stands on."""
+    from omnigraph_sql.cli import about
+
+    return about.version(as_json=as_json)
+
+
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion script for a shell.
+
+    \b
+    bash: eval "$(ogsql completion bash)"          in ~/.bashrc
+    zsh:  eval "$(ogsql completion zsh)"           in ~/.zshrc
+    fish: ogsql completion fish > ~/.config/fish/completions/ogsql.fish
+    """
+    from omnigraph_sql.cli import about
+
+    return about.completion(app, shell)

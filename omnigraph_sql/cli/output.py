@@ -1,0 +1,100 @@
+"""Everything `ogsql` writes goes through here: plain text, coloured text on a terminal, and JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO, TypeAlias
+
+from omnigraph_sql.errors import BadRequest
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+StyledLine: TypeAlias = Sequence[tuple[str, str]]
+"""Pieces of one line: the name of a style, and a text."""
+
+_STYLES = {
+    "error": "bold red",
+    "warning": "bold yellow",
+    "good": "green",
+    "bold": "bold",
+    "gutter": "bold blue",
+    "source": "",
+    "caret": "bold red",
+    "help": "cyan",
+}
+
+
+def prepare_streams() -> None:
+    """Make both output streams able to take any text, whatever the locale and whether or not they are open."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (lives as long as the process)
+        elif isinstance(stream, io.TextIOWrapper):
+            # File names may hold bytes that are no text.
+            stream.reconfigure(errors="backslashreplace")
+
+
+def silence_streams() -> None:
+    """Let nobody hear what is still buffered: the reader has gone, and the interpreter would complain at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            os.dup2(nowhere, stream.fileno())
+        except (OSError, ValueError):
+            continue
+
+
+def write(text: str, stream: TextIO | None = None) -> None:
+    """Write a text to standard output or another stream, at once."""
+    target = stream or sys.stdout
+    try:
+        target.write(text)
+        target.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is left in the buffer would fail once more when the interpreter exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
+        raise BadRequest(f"the output cannot be written: {error.strerror}") from error
+
+
+def write_json(document: object) -> None:
+    """Write one JSON document to standard output."""
+    # In UTF-8 only lone surrogates are left for the stream's backslashes, and `\udcff` happens to be JSON as well.
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+    write(json.dumps(document, indent=2, ensure_ascii=encoding != "utf8") + "\n")
+
+
+def write_styled(lines: Iterable[StyledLine], stream: TextIO | None = None) -> None:
+    """Write lines of styled pieces, in colour where the stream is a terminal that wants it."""
+    target = stream or sys.stdout
+    if not wants_colour(target):
+        write("".join("".join(text for _, text in line) + "\n" for line in lines), target)
+        return
+    from rich.text import Text
+
+    _write_coloured([Text.assemble(*((text, _STYLES[style]) for style, text in line)) for line in lines], target)
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Whether to colour what goes to a stream: a terminal, unless NO_COLOR asks for plain text."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
+def _write_coloured(lines: Iterable[Text], stream: TextIO) -> None:
+    from rich.console import Console
+
+    console = Console(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        for line in lines:
+            # A diagnostic is laid out by columns: wrapping it would move the caret.
+            console.print(line, soft_wrap=True)
+    write(captured.get(), stream)

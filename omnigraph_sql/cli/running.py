@@ -1,0 +1,93 @@
+"""The boundary between `ogsql` and the process: what becomes of results, errors and signals."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from omnigraph_sql.cli import failures, output
+from omnigraph_sql.cli.app import app
+from omnigraph_sql.errors import OmnigraphError
+
+_READER_GONE = 141  # 128 + SIGPIPE, as shells count
+_PROGRAM = "ogsql"
+_COMPLETION_VARIABLE = "_OGSQL_COMPLETE"
+_TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and report what went wrong, if anything; the result is the exit status."""
+    output.prepare_streams()
+    try:
+        return _report(arguments)
+    except BrokenPipeError:
+        output.silence_streams()
+        return _READER_GONE
+
+
+def _report(arguments: Sequence[str]) -> int:
+    as_json = "--json" in arguments[: _index(arguments, "--")]
+    try:
+        return _invoke(arguments)
+    except OmnigraphError as error:
+        if as_json:
+            output.write_json(failures.error_document(error))
+        else:
+            output.write_styled(failures.error_lines(error), sys.stderr)
+        return error.exit_code
+    except click.ClickException as error:
+        _report_usage(error, as_json=as_json)
+        return error.exit_code
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        _report_defect(error, as_json=as_json)
+        return 1
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    # Not `app.main`: it has its own views on broken pipes and interrupts.
+    if instruction := os.environ.get(_COMPLETION_VARIABLE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(app, {}, _PROGRAM, _COMPLETION_VARIABLE, instruction)
+    try:
+        with app.make_context(_PROGRAM, list(arguments)) as context:
+            status = app.invoke(context)
+    except click.exceptions.Exit as finished:
+        status = finished.exit_code
+    sys.stdout.flush()
+    return int(status or 0)
+
+
+def _report_usage(error: click.ClickException, *, as_json: bool) -> None:
+    message = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"run `{context.command_path} --help`" if context else None
+    if as_json:
+        output.write_json(failures.document(message, hint=hint))
+        return
+    usage = f"{context.get_usage()}\n" if context else ""
+    output.write(usage, sys.stderr)
+    output.write_styled(failures.plain_lines(message, hint), sys.stderr)
+
+
+def _report_defect(error: Exception, *, as_json: bool) -> None:
+    message = f"internal error: {type(error).__name__}: {error}"
+    hint = "this is a defect in omnigraph-sql; please report it with the command and the files that lead to it"
+    if os.environ.get(_TRACEBACK_VARIABLE):
+        traceback.print_exception(error)
+    else:
+        hint += f" ({_TRACEBACK_VARIABLE}=1 shows where it happened)"
+    if as_json:
+        output.write_json(failures.document(message, hint=hint))
+        return
+    output.write_styled([[("error", message)], [("help", "hint"), ("source", f": {hint}")]], sys.stderr)
+
+
+def _index(arguments: Sequence[str], word: str) -> int:
+    return arguments.index(word) if word in arguments else len(arguments)

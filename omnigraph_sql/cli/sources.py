@@ -1,0 +1,71 @@
+"""Reading schemas and queries from files, and the one place where the compiler's rejections become our errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from omnigraph_compiler import Catalog, CompileError, compile_schema, decode_source
+from omnigraph_compiler.diagnostics import did_you_mean
+from omnigraph_sql.cli.failures import Located
+from omnigraph_sql.errors import BadRequest, Compile, NotFound, OmnigraphError
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file; raises `NotFound` or `BadRequest`, which say what is wrong with it."""
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(
+            f"the file `{path}` does not exist", what="file", name=path, hint=_similar_file(Path(path))
+        ) from None
+    except IsADirectoryError:
+        raise BadRequest(f"`{path}` is a directory, not a file") from None
+    except OSError as error:
+        raise BadRequest(f"the file `{path}` cannot be read: {error.strerror}") from None
+
+
+def load_text(path: str) -> str:
+    """The text of a source file."""
+    data = read_bytes(path)
+    with rejections(path):
+        return decode_source(data)
+
+
+def load_catalog(path: str) -> Catalog:
+    """The compiled schema in a file."""
+    text = load_text(path)
+    with rejections(path):
+        return compile_schema(text)
+
+
+@contextmanager
+def rejections(path: str) -> Iterator[None]:
+    """Whatever the compiler rejects inside is raised as an error of our family that knows its file."""
+    try:
+        yield
+    except CompileError as error:
+        raise _translate(error, path) from error
+
+
+def _translate(error: CompileError, path: str) -> OmnigraphError:
+    if error.error_class == "input":
+        return BadRequest(error.message, code=error.code, hint=error.hint)
+    return Compile(
+        error.message,
+        error_class=error.error_class,
+        span=error.span,
+        diagnostics=(Located(error.diagnostic, path),),
+        code=error.code,
+        hint=error.hint,
+    )
+
+
+def _similar_file(path: Path) -> str | None:
+    try:
+        names = [name for name in os.listdir(path.parent) if Path(name).suffix == path.suffix]
+    except OSError:
+        return None
+    return did_you_mean(path.name, names)

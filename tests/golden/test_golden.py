@@ -1,0 +1,165 @@
+"""Runs every block of every golden file; each block is one test."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omnigraph_compiler import (
+    Catalog,
+    CompileError,
+    bind_params,
+    compile_query,
+    compile_schema,
+    entity_id,
+    format_queries,
+    format_schema,
+    lint,
+    plan_migration,
+)
+from omnigraph_compiler.values import format_datetime
+
+from tests.golden.gqt import Block, Section, read_blocks
+from tests.golden.notation import notate
+
+HERE = Path(__file__).parent
+BLOCKS = [block for path in sorted(HERE.glob("*.gqt")) for block in read_blocks(path)]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.id)
+def test_block(block: Block) -> None:
+    run = KINDS.get(block.kind)
+    assert run is not None, f"unknown kind of block: {block.kind}"
+    error = block.get("error")
+    if error is None:
+        run(block)
+        return
+    with pytest.raises(CompileError) as caught:
+        run(block)
+    _check_error(block, error, caught.value)
+
+
+def _check_error(block: Block, expected: Section, found: CompileError) -> None:
+    assert (found.code or found.error_class) == expected.argument, found.message
+    shown = f"{found.message}\n{found.diagnostic.help or ''}"
+    for fragment in expected.lines:
+        assert fragment in shown, f"{fragment!r} is not in {shown!r}"
+    place = block.get("at")
+    if place is not None:
+        position = found.diagnostic.position
+        assert position is not None
+        assert f"{position.line}:{position.column}" == place.argument, found.diagnostic.render()
+
+
+def _catalog(block: Block) -> Catalog:
+    assert block.schema is not None, "no schema block stands above"
+    return compile_schema(block.schema)
+
+
+def _run_schema(block: Block) -> None:
+    catalog = compile_schema(block.text)
+    expected = block.get("catalog")
+    if expected is not None:
+        _contains(catalog.to_dict(), json.loads(expected.text), "catalog")
+
+
+def _run_same(block: Block) -> None:
+    hashes = [compile_schema(block.need(key).text).schema_hash for key in ("a", "b")]
+    assert (hashes[0] == hashes[1]) == (block.kind == "same")
+
+
+def _run_query(block: Block) -> None:
+    name = block.get("name")
+    query = compile_query(_catalog(block), block.text, name.argument if name else None)
+    columns, descriptor, ops = block.get("columns"), block.get("descriptor"), block.get("ops")
+    if columns is not None:
+        assert [f"{column.name}: {column.type}" for column in query.columns] == columns.lines
+    if descriptor is not None:
+        assert query.operation.to_dict() == json.loads(descriptor.text)
+    if ops is not None:
+        assert notate(query.plan) == ops.lines
+
+
+def _run_bind(block: Block) -> None:
+    query = compile_query(_catalog(block), block.text)
+    bound = bind_params(query, json.loads(block.need("params").text))
+    expected = block.get("values")
+    if expected is not None:
+        assert {name: _shown(value) for name, value in bound.items()} == json.loads(expected.text)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        return format_datetime(round(value.timestamp() * 1000))
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return [_shown(each) for each in value] if isinstance(value, list) else value
+
+
+def _run_lint(block: Block) -> None:
+    report = lint(_catalog(block), block.text).to_dict()
+    _contains(report, json.loads(block.need("report").text), "report")
+
+
+def _run_plan(block: Block) -> None:
+    plan = plan_migration(compile_schema(block.need("from").text), compile_schema(block.need("to").text))
+    found = plan.to_dict()
+    steps, unsupported, render = block.get("steps"), block.get("unsupported"), block.get("render")
+    if steps is not None:
+        assert found["steps"] == [json.loads(line) for line in steps.lines]
+        assert found["supported"] == all(step["kind"] != "unsupported_change" for step in found["steps"])
+    if unsupported is not None:
+        refused = [step for step in found["steps"] if step["kind"] == "unsupported_change"]
+        assert [f"{step.get('code', '-')} {step['entity']}" for step in refused] == unsupported.lines
+        assert found["supported"] is False
+    for line in render.lines if render else ():
+        assert line in plan.render()
+
+
+def _run_format(block: Block) -> None:
+    schema = block.get("schema")
+    formatted = format_schema(schema.text) if schema else format_queries(block.need("queries").text)
+    assert formatted == block.need("becomes").text + "\n"
+    assert (format_schema if schema else format_queries)(formatted) == formatted
+
+
+def _run_id(block: Block) -> None:
+    (node,) = compile_schema(block.need("schema").text).nodes.values()
+    found = entity_id(node, json.loads(block.need("data").text))
+    if block.get("error") is None:
+        assert found == block.need("becomes").text
+
+
+def _contains(found: Any, expected: Any, path: str) -> None:
+    """Every member of the expectation is found; members it does not mention are free."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict), path
+        for name, member in expected.items():
+            assert name in found, f"{path} has no {name!r}: {found}"
+            _contains(found[name], member, f"{path}.{name}")
+    elif isinstance(expected, list):
+        assert isinstance(found, list), path
+        assert len(found) == len(expected), f"{path}: {found}"
+        for number, member in enumerate(expected):
+            _contains(found[number], member, f"{path}[{number}]")
+    elif isinstance(expected, str) and expected.startswith("…"):
+        assert expected[1:] in found, path
+    else:
+        assert found == expected, path
+
+
+KINDS: dict[str, Callable[[Block], None]] = {
+    "schema": _run_schema,
+    "same": _run_same,
+    "differ": _run_same,
+    "query": _run_query,
+    "bind": _run_bind,
+    "lint": _run_lint,
+    "plan": _run_plan,
+    "format": _run_format,
+    "id": _run_id,
+}
