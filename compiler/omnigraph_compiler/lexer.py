@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from lark.lexer import Lexer, PatternStr, Token
 
@@ -63,7 +63,7 @@ class LanguageLexer(Lexer):
                 _reject(text, position)
             end = found.end()
             kind = found.lastgroup
-            if kind == "space" or kind == "comment":
+            if kind in ("space", "comment"):
                 position = end
                 continue
             value = found.group()
@@ -137,7 +137,7 @@ def _check_escapes(text: str, position: int, value: str) -> None:
             )
 
 
-def _reject(text: str, position: int) -> Any:
+def _reject(text: str, position: int) -> NoReturn:
     report = Reporter(SourceText(text))
     char = text[position]
     if char == '"':

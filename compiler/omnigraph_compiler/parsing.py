@@ -26,7 +26,8 @@ _DESCRIPTIONS = {
     "$END": "the end of the file",
 }
 _FUNCTIONS = (
-    "search", "match_text", "fuzzy", "nearest", "bm25", "rrf", "count", "sum", "avg", "min", "max", "now", "date", "datetime",
+    "search", "match_text", "fuzzy", "nearest", "bm25", "rrf", "count", "sum", "avg", "min", "max", "now",
+    "date", "datetime",
 )  # fmt: skip
 
 
@@ -62,8 +63,7 @@ class SyntaxBuilder(Transformer[Token, Any]):
 
 
 def span(token: Token) -> tuple[int, int]:
-    assert token.start_pos is not None and token.end_pos is not None
-    return token.start_pos, token.end_pos
+    return token.start_pos, token.end_pos  # type: ignore[return-value]
 
 
 class LanguageParser:
@@ -100,7 +100,7 @@ def _explain(error: UnexpectedToken, text: str) -> NoReturn:
         word = f"there is no function `{clip(before.text)}`"
         report.fail("parse", word, before.span, help=did_you_mean(before.text, _FUNCTIONS))
     found = f"`{clip(str(token))}`" if token.type != "STRING" else f"the string {clip(str(token))}"
-    help_text = _hint(token, before.text, expected)
+    help_text = _hint(token, expected)
     report.fail("parse", f"expected {_describe(expected)}, found {found}", span(token), help=help_text)
 
 
@@ -164,8 +164,8 @@ def _describe(expected: set[str]) -> str:
 
 _SYMBOLS = {
     "LPAR": "(", "RPAR": ")", "LBRACE": "{", "RBRACE": "}", "LSQB": "[", "RSQB": "]", "COLON": ":", "COMMA": ",", "DOT": ".",
-    "DOTDOT": "..", "LESSTHAN": "<", "MORETHAN": ">", "EQUAL": "=", "GE": ">=", "LE": "<=", "NE": "!=", "AT": "@", "ARROW": "->",
-    "MINUS": "-", "QMARK": "?",
+    "DOTDOT": "..", "LESSTHAN": "<", "MORETHAN": ">", "EQUAL": "=", "GE": ">=", "LE": "<=", "NE": "!=", "AT": "@",
+    "ARROW": "->", "MINUS": "-", "QMARK": "?",
 }  # fmt: skip
 
 
@@ -181,7 +181,7 @@ def _display_order(name: str) -> tuple[int, str]:
     return (0 if name in _DESCRIPTIONS else 1 if _is_word(name) else 2, name)
 
 
-def _hint(token: Token, before: str, expected: set[str]) -> str | None:
+def _hint(token: Token, expected: set[str]) -> str | None:
     """What the author most likely meant."""
     text = str(token)
     if token.type == "MINUS" or (token.type == "SYMBOL" and text == "-"):

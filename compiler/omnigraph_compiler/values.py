@@ -12,7 +12,8 @@ from omnigraph_compiler.types import FLOATS, INTEGER_RANGES, INTEGERS, PropType
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _DATETIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})?", re.ASCII
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})?",
+    re.ASCII,
 )
 _EPOCH = datetime.date(1970, 1, 1)
 _MAX_F32 = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]

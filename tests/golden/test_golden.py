@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from omnigraph_compiler import (
     Catalog,
     CompileError,
@@ -22,7 +23,6 @@ from omnigraph_compiler import (
     plan_migration,
 )
 from omnigraph_compiler.values import format_datetime
-
 from tests.golden.gqt import Block, Section, read_blocks
 from tests.golden.notation import notate
 

@@ -76,10 +76,18 @@ class Printer:
         self._passed(end)
 
     def group(
-        self, head: str, brackets: str, items: Sequence[Element], start: int, end: int, tail: str = "", *, last_comma: bool
+        self,
+        head: str,
+        brackets: str,
+        items: Sequence[Element],
+        start: int,
+        end: int,
+        tail: str = "",
+        *,
+        last_comma: bool,
     ) -> None:
         """Print a bracketed list: on one line when it fits and holds no comment, else one item per line."""
-        left, right = brackets
+        left, right = brackets[0], brackets[1]
         pad = " " if left == "{" and items else ""
         inline = f"{head}{left}{pad}{', '.join(item.text for item in items)}{pad}{right}{tail}"
         if not items or (not self.has_comment(start, end) and self._fits(inline)):

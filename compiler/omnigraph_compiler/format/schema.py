@@ -34,33 +34,29 @@ def _is_plain_edge(declaration: ast.Declaration | None) -> bool:
 
 def _declaration(printer: Printer, source: str, declaration: ast.Declaration) -> None:
     head = _header(source, declaration)
-    start, end = declaration.span
     body = declaration.body
     empty = body is None or (not body.members and not printer.has_comment(*body.span))
     if body is None or empty:
-        printer.line(head if isinstance(declaration, ast.Edge) else f"{head} {{}}", start, end)
+        printer.line(head if isinstance(declaration, ast.Edge) else f"{head} {{}}", *declaration.span)
         return
-    printer.open(f"{head} {{", start, body.span[0] + 1)
+    printer.open(f"{head} {{", declaration.span[0], body.span[0] + 1)
     for first, rest in _member_lines(body):
         parts = [_property(first) if isinstance(first, ast.Property) else _decoration(source, first)]
         parts += [_decoration(source, each) for each in rest]
-        printer.line(" ".join(parts), first.span[0], (rest or [first])[-1].span[1])
+        end = rest[-1].span[1] if rest else first.span[1]
+        printer.line(" ".join(parts), first.span[0], end)
     printer.close("}", body.span[1] - 1, body.span[1])
 
 
 def _header(source: str, declaration: ast.Declaration) -> str:
     name = declaration.name.text
-    match declaration:
-        case ast.Interface():
-            return f"interface {name}"
-        case ast.Node():
-            parts = [f"node {name}", *(_decoration(source, each) for each in declaration.decorations)]
-            if declaration.implements:
-                parts.append("implements " + ", ".join(each.text for each in declaration.implements))
-        case ast.Edge():
-            parts = [f"edge {name}: {declaration.source.text} -> {declaration.target.text}"]
-            parts += [_decoration(source, each) for each in declaration.decorations]
-    return " ".join(parts)
+    if isinstance(declaration, ast.Interface):
+        return f"interface {name}"
+    decorations = [_decoration(source, each) for each in declaration.decorations]
+    if isinstance(declaration, ast.Edge):
+        return " ".join([f"edge {name}: {declaration.source.text} -> {declaration.target.text}", *decorations])
+    implements = ", ".join(each.text for each in declaration.implements)
+    return " ".join([f"node {name}", *decorations, *([f"implements {implements}"] if implements else [])])
 
 
 def _member_lines(body: ast.Body) -> list[tuple[ast.Member, list[ast.Decoration]]]:

@@ -80,7 +80,9 @@ def describe_write(catalog: Catalog, plan: ir.WritePlan) -> Operation:
             edge = catalog.edges[statement.type]
             reads |= {Table(False, edge.source), Table(False, edge.target)}
         if isinstance(statement, ir.Delete) and not is_edge:
-            incident = {Table(True, edge.name) for edge in catalog.edges.values() if statement.type in (edge.source, edge.target)}
+            incident = {
+                Table(True, edge.name) for edge in catalog.edges.values() if statement.type in (edge.source, edge.target)
+            }
             reads |= incident
             writes |= incident
     return Operation((), tuple(sorted(reads)), tuple(sorted(writes)))

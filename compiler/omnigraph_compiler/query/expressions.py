@@ -8,6 +8,7 @@ from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.query.scope import ANONYMOUS, Scope, Typed
+from omnigraph_compiler.schema.catalog import Property
 from omnigraph_compiler.types import BOOL, DATE, DATETIME, F64, I64, STRING, PropType, compatible
 from omnigraph_compiler.values import parse_date, parse_datetime
 
@@ -67,7 +68,7 @@ def _variable(scope: Scope, expr: ast.Variable) -> Typed:
     if expr.name in scope.edges:
         help_text = f"read one of its properties: `${expr.name}.property`"
         scope.fail("T23", f"the edge variable `${expr.name}` cannot be used bare", expr.span, help_text)
-    _unbound(scope, None, ast.Name(expr.name, expr.span))
+    return _unbound(scope, None, ast.Name(expr.name, expr.span))
 
 
 def _unbound(scope: Scope, code: str | None, name: ast.Name) -> NoReturn:
@@ -80,13 +81,17 @@ def _unbound(scope: Scope, code: str | None, name: ast.Name) -> NoReturn:
         text = f"unbound variable `${clip(name.text)}`: not bound by a clause above"
         if name.text in scope.params:
             help_text = f"`${name.text}` is a parameter; parameters have no properties"
-    scope.fail(code, text, name.span, help_text.replace("`", "`$") if help_text and "did you mean" in help_text else help_text)
+    scope.fail(
+        code, text, name.span, help_text.replace("`", "`$") if help_text and "did you mean" in help_text else help_text
+    )
 
 
 def _alias(scope: Scope, expr: ast.Alias) -> Typed:
     found = scope.aliases.get(expr.name)
     if found is None:
-        help_text = did_you_mean(expr.name, scope.aliases) or "variables begin with `$`; strings are written in double quotes"
+        help_text = (
+            did_you_mean(expr.name, scope.aliases) or "variables begin with `$`; strings are written in double quotes"
+        )
         scope.fail(None, f"unknown alias `{clip(expr.name)}`", expr.span, help_text)
     return found
 
@@ -221,7 +226,7 @@ def _text_query(scope: Scope, code: str, function: str, expr: ast.Expr) -> ir.Ex
     return query.expr
 
 
-def _edge_field(scope: Scope, function: str, expr: ast.Access) -> None:
+def _edge_field(scope: Scope, function: str, expr: ast.Access) -> NoReturn:
     text = f"{function}() searches node properties; `${expr.variable.text}` is an edge variable"
     scope.fail("T23", text, expr.span)
 
@@ -239,23 +244,30 @@ def _nearest(scope: Scope, expr: ast.Nearest) -> ir.Nearest:
         scope.fail("T15", text, expr.field.property.span, did_you_mean(word, owner.properties))
     if not prop.type.is_vector:
         scope.fail("T15", f"nearest() needs a Vector property, `{word}` is {prop.type}", expr.field.span)
-    query = typed(scope, expr.query)
-    dimension = prop.type.dimension
-    field = ir.PropertyRef(name, word, prop.type)
-    metric = prop.metric or "l2"
+    query = _vector_query(scope, expr.query, prop)
+    return ir.Nearest(ir.PropertyRef(name, word, prop.type), query, prop.metric or "l2")
+
+
+def _vector_query(scope: Scope, expr: ast.Expr, prop: Property) -> ir.Expr:
+    """A vector of the property's dimension, or a text that is embedded at run time."""
+    query = typed(scope, expr)
     if _is_value(query) and query.type.is_string:
-        return ir.Nearest(field, query.expr, metric)
-    vector = vector_constant(query, dimension)
-    if vector is not None:
-        return ir.Nearest(field, vector, metric)
-    if query.type.is_vector and query.type.dimension == dimension:
-        return ir.Nearest(field, query.expr, metric)
-    if query.type.is_vector or isinstance(query.expr, ir.Constant) and query.type.is_list and query.type.item.is_numeric:
-        found = len(query.expr.value) if isinstance(query.expr, ir.Constant) else query.type.dimension  # type: ignore[arg-type]
-        text = f"dimension mismatch: `{word}` is {prop.type}, the query vector has {found} dimensions"
-        scope.fail("T15", text, expr.query.span)
-    found_type = "a node variable" if query.is_node else str(query.type)
-    scope.fail("T15", f"nearest() needs a vector or a String as query, found {found_type}", expr.query.span)
+        return query.expr
+    given: int | None
+    numbers = query.expr.value if isinstance(query.expr, ir.Constant) and query.type.is_list else None
+    if isinstance(numbers, tuple) and query.type.item.is_numeric:
+        given = len(numbers)
+        found: ir.Expr | None = vector_constant(query, prop.type.dimension)
+    elif query.type.is_vector:
+        given = query.type.dimension
+        found = query.expr if given == prop.type.dimension else None
+    else:
+        shown = "a node variable" if query.is_node else str(query.type)
+        scope.fail("T15", f"nearest() needs a vector or a String as query, found {shown}", expr.span)
+    if found is None:
+        text = f"dimension mismatch: `{prop.name}` is {prop.type}, the query vector has {given} dimensions"
+        scope.fail("T15", text, expr.span)
+    return found
 
 
 def _rrf(scope: Scope, expr: ast.Rrf) -> ir.Rrf:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
@@ -154,6 +156,6 @@ def _fit(scope: Scope, code: str, prop: Property, target: PropType, value: Typed
     return constant
 
 
-def _mismatch(scope: Scope, code: str, prop: Property, target: PropType, value: Typed, at: ast.At) -> None:
+def _mismatch(scope: Scope, code: str, prop: Property, target: PropType, value: Typed, at: ast.At) -> NoReturn:
     text = f"`{prop.name}` is {target}, which {value.type} does not fit"
     scope.fail(code, text, at, _conversion_hint(target, value.type))

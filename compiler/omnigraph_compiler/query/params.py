@@ -89,11 +89,11 @@ def _scalar(type_: PropType, value: Any, where: str) -> Any:
 
 
 def _integer(scalar: str, value: Any, where: str) -> int:
-    if isinstance(value, str) and _DECIMAL.fullmatch(value):
-        number = int(value)
-    elif isinstance(value, Integral) and not isinstance(value, bool):
-        number = int(value)
-    elif isinstance(value, float) and value.is_integer():
+    if (
+        (isinstance(value, str) and _DECIMAL.fullmatch(value))
+        or (isinstance(value, Integral) and not isinstance(value, bool))
+        or (isinstance(value, float) and value.is_integer())
+    ):
         number = int(value)
     else:
         raise ValueError(f"expected an integer for {scalar}{where}, found {_shown(value)}")

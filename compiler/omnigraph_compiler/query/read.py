@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import clip, did_you_mean
@@ -173,7 +174,7 @@ def _binding(scope: Scope, clause: ast.Binding) -> Bound:
     return Bound(variable, type_name, tuple(filters))
 
 
-def _not_a_node(scope: Scope, name: ast.Name) -> None:
+def _not_a_node(scope: Scope, name: ast.Name) -> NoReturn:
     if name.text in scope.catalog.interfaces:
         help_text: str | None = f"`{name.text}` is an interface; bind one of the node types that implement it"
     elif name.text in scope.catalog.edges:
@@ -274,7 +275,7 @@ def _endpoint(scope: Scope, name: ast.Name, type_name: str, edge: EdgeType) -> s
     return name.text
 
 
-def _wrong_end(scope: Scope, name: ast.Name, bound: NodeType, edge: EdgeType) -> None:
+def _wrong_end(scope: Scope, name: ast.Name, bound: NodeType, edge: EdgeType) -> NoReturn:
     text = f"`${name.text}` is a `{bound.name}`, which is neither end of `{edge.name}`"
     scope.fail("T5", text, name.span, f"`{edge.name}` goes from `{edge.source}` to `{edge.target}`")
 

@@ -8,10 +8,10 @@ from typing import NamedTuple, NoReturn
 
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import Reporter, clip, did_you_mean
+from omnigraph_compiler.parsing import Rejection
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph_compiler.schema.parse import vector_dimension
-from omnigraph_compiler.parsing import Rejection
 from omnigraph_compiler.types import BASE_TYPES, PropType
 
 ANONYMOUS = "_"

@@ -94,9 +94,7 @@ def _sorted(annotations: list[Annotation]) -> tuple[Annotation, ...]:
     return tuple(sorted(annotations, key=lambda each: (each.name, repr(each.value), each.keywords)))
 
 
-def _split(
-    report: Reporter, decoration: ast.Decoration
-) -> tuple[list[ast.Word | ast.Literal], dict[str, ast.Literal]]:
+def _split(report: Reporter, decoration: ast.Decoration) -> tuple[list[ast.Word | ast.Literal], dict[str, ast.Literal]]:
     """Positional arguments (the grammar allows one, and first) and keyword arguments."""
     positional: list[ast.Word | ast.Literal] = []
     keywords: dict[str, ast.Literal] = {}
@@ -139,9 +137,7 @@ def _rename(report: Reporter, decoration: ast.Decoration) -> str:
     positional, keywords = _split(report, decoration)
     value = _value(positional[0]) if len(positional) == 1 else None
     if not isinstance(value, str) or not value.strip() or keywords:
-        report.fail(
-            "parse", "@rename_from takes one non-empty name", decoration.span, help='write @rename_from("OldName")'
-        )
+        report.fail("parse", "@rename_from takes one non-empty name", decoration.span, help='write @rename_from("OldName")')
     return value
 
 

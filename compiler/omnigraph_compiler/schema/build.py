@@ -105,9 +105,7 @@ class _Build:
         _apply_marks(found, members)
         self._check_embeds(members, properties)
         self._check_defaults(members, found.key)
-        return InterfaceType(
-            name, properties, key=found.key, unique=found.sorted_unique(), index=tuple(sorted(found.index))
-        )
+        return InterfaceType(name, properties, key=found.key, unique=found.sorted_unique(), index=tuple(sorted(found.index)))
 
     def _node(self, declaration: ast.Node, interfaces: Mapping[str, InterfaceType]) -> NodeType:
         name = declaration.name.text
@@ -176,7 +174,9 @@ class _Build:
         low = bounds.low if isinstance(bounds, ast.Range) else None
         high = bounds.high if isinstance(bounds, ast.Range) else None
         if low is None or not _is_count(low) or not (high is None or _is_count(high)):
-            self.report.fail("parse", "@card takes a range of whole numbers", card.span, help="write @card(0..1) or @card(1..)")
+            self.report.fail(
+                "parse", "@card takes a range of whole numbers", card.span, help="write @card(0..1) or @card(1..)"
+            )
         least, most = int(low.value), None if high is None else int(high.value)
         if most is not None and least > most:
             self.report.fail("parse", f"the minimum {least} of @card is above its maximum {most}", card.span)
@@ -207,7 +207,9 @@ class _Build:
                     member.span,
                     help=f"annotations of `{name}` itself stand before its `{{`, those of a property right after its type",
                 )
-        return [_Member(prop, check_property(self.report, owner, prop, tuple(each))) for prop, each in properties], constraints
+        return [
+            _Member(prop, check_property(self.report, owner, prop, tuple(each))) for prop, each in properties
+        ], constraints
 
     def _check_reserved(self, owner: str, prop: ast.Property) -> None:
         name = prop.name.text

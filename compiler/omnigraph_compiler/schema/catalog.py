@@ -228,7 +228,9 @@ class Catalog:
     @classmethod
     def from_dict(cls, entry: dict[str, Any]) -> Catalog:
         if entry.get("format_version") != FORMAT_VERSION:
-            raise ValueError(f"catalog format {entry.get('format_version')!r} is not {FORMAT_VERSION}; use a matching release")
+            raise ValueError(
+                f"catalog format {entry.get('format_version')!r} is not {FORMAT_VERSION}; use a matching release"
+            )
         return cls(
             by_name(_read_interface(each) for each in entry["interfaces"]),
             by_name(_read_node(each) for each in entry["nodes"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from omnigraph_compiler.diagnostics import Reporter, clip, did_you_mean
 from omnigraph_compiler.schema import ast
@@ -72,7 +73,7 @@ class ConstraintSet:
     def sorted_checks(self) -> tuple[CheckConstraint, ...]:
         return tuple(sorted(self.checks, key=CheckConstraint.display))
 
-    def _fail(self, text: str, at: ast.At, help: str | None = None) -> None:
+    def _fail(self, text: str, at: ast.At, help: str | None = None) -> NoReturn:
         self.report.fail("parse", text, at, help=help)
 
     def _word(self, decoration: ast.Decoration, argument: ast.Argument) -> ast.Word:
@@ -153,7 +154,7 @@ class ConstraintSet:
             check_pattern(pattern.value)
         except PatternError as error:
             self._fail(
-                f"the pattern {clip(pattern.value)} of @check does not compile: {error.text} at character {error.offset + 1}",
+                f"the @check pattern {clip(pattern.value)} does not compile: {error.text} at character {error.offset + 1}",
                 pattern.span,
                 "patterns are RE2 regular expressions: no look-around, no back-references",
             )

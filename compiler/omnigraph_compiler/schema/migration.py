@@ -15,11 +15,13 @@ from omnigraph_compiler.schema.catalog import (
     Annotation,
     Cardinality,
     Catalog,
+    CheckConstraint,
     Columns,
     EdgeType,
     InterfaceType,
     NodeType,
     Property,
+    RangeConstraint,
     constraint_display,
 )
 from omnigraph_compiler.schema.resolve import Resolution, resolve
@@ -184,7 +186,9 @@ def _type_metadata(kind: TypeKind, entity: str, before: AnyType, after: AnyType)
 
 def _added_property(kind: TypeKind, entity: str, type_name: str, prop: Property) -> Step:
     if not prop.type.nullable and prop.default is None:
-        reason = f"the required property `{prop.name}` cannot be added to `{type_name}`; make it nullable or give it a @default"
+        reason = (
+            f"the required property `{prop.name}` cannot be added to `{type_name}`; make it nullable or give it a @default"
+        )
         return UnsupportedChange(f"{entity}.{prop.name}", reason, ADD_REQUIRED)
     return AddProperty(kind, type_name, prop.name, prop.type.display, prop.default)
 
@@ -268,8 +272,9 @@ def _constraints(type_: AnyType, renamed: Mapping[str, str], dropped: set[str]) 
         if not implied and not dropped & set(columns):
             found[constraint_display("index", current(columns))] = False
     if isinstance(type_, NodeType):
-        for constraint in (*type_.ranges, *type_.checks):
-            if constraint.property not in dropped:
-                (name,) = current((constraint.property,))
-                found[replace(constraint, property=name).display()] = True
+        rules: tuple[RangeConstraint | CheckConstraint, ...] = (*type_.ranges, *type_.checks)
+        for rule in rules:
+            if rule.property not in dropped:
+                (name,) = current((rule.property,))
+                found[replace(rule, property=name).display()] = True
     return found

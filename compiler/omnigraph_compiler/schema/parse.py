@@ -140,8 +140,7 @@ class _Builder(SyntaxBuilder):
 
 
 def _body(brace: Token, members: list[Any], end: Token) -> ast.Body:
-    assert brace.start_pos is not None and end.end_pos is not None
-    return ast.Body(tuple(members), (brace.start_pos, end.end_pos))
+    return ast.Body(tuple(members), (span(brace)[0], span(end)[1]))
 
 
 def _base_type(token: Token) -> str:
@@ -152,7 +151,8 @@ def _base_type(token: Token) -> str:
     raise Rejection(
         f"unknown property type `{clip(str(token))}`",
         span(token),
-        did_you_mean(str(token), (*BASE_TYPES, "Vector")) or f"the types are {', '.join(BASE_TYPES)}, Vector(n), enum(...) and lists",
+        did_you_mean(str(token), (*BASE_TYPES, "Vector"))
+        or f"the types are {', '.join(BASE_TYPES)}, Vector(n), enum(...) and lists",
     )
 
 

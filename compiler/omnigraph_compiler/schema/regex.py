@@ -23,16 +23,24 @@ _REPEAT = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
 _FLAGS = re.compile(r"\(\?(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?([:)])")
 _GROUP_NAME = re.compile(r"\(\?P?<([^>]*)>")
 _POSIX = re.compile(r"\[:\^?([a-z]*):\]")
-_POSIX_NAMES = frozenset("alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split())
-_CATEGORIES = frozenset(
-    "Any C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs".split()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_POSIX_NAMES = _words("alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit")
+_CATEGORIES = _words(
+    "Any C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
 )
-_SCRIPTS = frozenset(
-    "Adlam Arabic Armenian Balinese Bengali Bopomofo Braille Buginese Cherokee Common Coptic Cuneiform Cypriot Cyrillic "
-    "Deseret Devanagari Egyptian_Hieroglyphs Ethiopic Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo "
-    "Hebrew Hiragana Inherited Javanese Kannada Katakana Khmer Lao Latin Linear_A Linear_B Malayalam Mongolian Myanmar Nko "
-    "Ogham Old_Italic Old_Persian Oriya Osage Phoenician Runic Sinhala Sundanese Syriac Tagalog Tai_Le Tamil Telugu Thaana "
-    "Thai Tibetan Tifinagh Ugaritic Vai Yi".split()
+_SCRIPTS = _words(
+    """
+    Adlam Arabic Armenian Balinese Bengali Bopomofo Braille Buginese Cherokee Common Coptic Cuneiform Cypriot Cyrillic
+    Deseret Devanagari Egyptian_Hieroglyphs Ethiopic Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo
+    Hebrew Hiragana Inherited Javanese Kannada Katakana Khmer Lao Latin Linear_A Linear_B Malayalam Mongolian Myanmar Nko
+    Ogham Old_Italic Old_Persian Oriya Osage Phoenician Runic Sinhala Sundanese Syriac Tagalog Tai_Le Tamil Telugu Thaana
+    Thai Tibetan Tifinagh Ugaritic Vai Yi
+    """
 )
 
 

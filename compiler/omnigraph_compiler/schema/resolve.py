@@ -76,9 +76,7 @@ def _check_claims(what: str, origins: Mapping[str, str | None]) -> None:
 
 def _resolve_type(kind: str, old: Catalog, new: Catalog, before: _T | None, after: _T, counter: Iterator[int]) -> _T:
     accepted = {} if before is None else before.properties
-    origins = {
-        name: _property_origin(kind, old, new, before, after, prop) for name, prop in after.properties.items()
-    }
+    origins = {name: _property_origin(kind, old, new, before, after, prop) for name, prop in after.properties.items()}
     _check_claims(f"properties of `{after.name}`", origins)
     identity = next(counter) if before is None else before.identity
     numbered: dict[str, Property] = {}
@@ -88,14 +86,12 @@ def _resolve_type(kind: str, old: Catalog, new: Catalog, before: _T | None, afte
         numbered[name] = replace(after.properties[name], identity=number)
     ordered = _column_order(accepted, after.properties, numbered)
     resolved = replace(after, identity=identity, properties=by_name(ordered))
-    if isinstance(resolved, NodeType) and isinstance(before, NodeType):
-        resolved = replace(resolved, key=_key_order(before, resolved))
+    if isinstance(before, NodeType) and isinstance(resolved, NodeType):
+        return replace(resolved, key=_key_order(before, resolved))
     return resolved
 
 
-def _property_origin(
-    kind: str, old: Catalog, new: Catalog, before: _T | None, after: _T, prop: Property
-) -> str | None:
+def _property_origin(kind: str, old: Catalog, new: Catalog, before: _T | None, after: _T, prop: Property) -> str | None:
     accepted = {} if before is None else before.properties
     hint = prop.rename_from
     if prop.name in accepted or hint is None:
