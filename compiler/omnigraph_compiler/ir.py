@@ -1,8 +1,9 @@
 """The query IR: the contract between the compiler and whatever runs queries.
 
-A read is a pipeline over rows keyed by variable, followed by output stages. Types are resolved: nothing downstream needs to
-look at the schema to know what an expression means. A hidden variable (an anonymous `$_`, or the far end of a traversal
-whose two ends are both bound) is called `#1`, `#2`, …; such names cannot be written in a query.
+A read is a pipeline over rows keyed by variable, followed by output stages. Types are resolved: nothing downstream needs
+to look at the schema to know what an expression means. A hidden variable (an anonymous `$_`, or the far end of a traversal
+whose two ends are both bound) is called `#1`, `#2`, …; a variable local to a `not` block whose name an enclosing block
+also binds is called `name#1`. Such names cannot be written in a query.
 """
 
 from __future__ import annotations

@@ -50,11 +50,12 @@ class LanguageLexer(Lexer):
     def __init__(self, lexer_conf: Any) -> None:
         fixed = {t.pattern.value: t.name for t in lexer_conf.terminals if isinstance(t.pattern, PatternStr)}
         self._fixed: dict[str, str] = fixed
+        self._has_enums = "enum" in fixed
 
     def lex(self, lexer_state: Any, parser_state: Any) -> Iterator[Token]:
         text: str = lexer_state.text.text
         states = parser_state.parse_conf.parse_table.states
-        fixed = self._fixed
+        fixed, has_enums = self._fixed, self._has_enums
         match = _TOKEN.match
         position, size, depth = (1 if text.startswith(BOM) else 0), len(text), 0
         while position < size:
@@ -88,7 +89,7 @@ class LanguageLexer(Lexer):
                 name = kind or ""
                 if name == "STRING" and "\\" in value:
                     _check_escapes(text, position, value)
-            if "ENUMVALUE" in states[parser_state.position]:
+            if has_enums and "ENUMVALUE" in states[parser_state.position]:
                 enum_value = _ENUM_VALUE.match(text, position)
                 if enum_value is not None:
                     name, value, end = "ENUMVALUE", enum_value.group(), enum_value.end()

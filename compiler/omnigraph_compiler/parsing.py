@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from importlib import resources
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from lark import Lark, Token, Transformer, UnexpectedToken
 
-from omnigraph_compiler.diagnostics import Reporter, clip, did_you_mean
+from omnigraph_compiler.diagnostics import CompileError, Diagnostic, Reporter, clip, did_you_mean
 from omnigraph_compiler.lexer import LanguageLexer
 from omnigraph_compiler.source import SourceText
 from omnigraph_compiler.types import BASE_TYPES
@@ -83,25 +83,27 @@ class LanguageParser:
         try:
             return self._lark.parse(text)
         except Rejection as rejection:
-            Reporter(SourceText(text)).fail("parse", rejection.text, rejection.at, help=rejection.help)
+            diagnostic = Reporter(SourceText(text)).diagnostic("parse", rejection.text, rejection.at, help=rejection.help)
         except UnexpectedToken as error:
-            _explain(error, text)
+            diagnostic = _explain(error, text)
+        raise CompileError(diagnostic)
 
 
-def _explain(error: UnexpectedToken, text: str) -> NoReturn:
+def _explain(error: UnexpectedToken, text: str) -> Diagnostic:
     report = Reporter(SourceText(text))
     token = error.token
     expected = _accepted(error)
     if token.type == "$END":
         at = len(text.rstrip())
-        report.fail("parse", f"the file ends too early: expected {_describe(expected)}", (max(at - 1, 0), max(at, 1)))
+        message = f"the file ends too early: expected {_describe(expected)}"
+        return report.diagnostic("parse", message, (max(at - 1, 0), max(at, 1)))
     before = _before(text, token)
     if token.type == "LPAR" and before.text and before.text[0].islower():
         word = f"there is no function `{clip(before.text)}`"
-        report.fail("parse", word, before.span, help=did_you_mean(before.text, _FUNCTIONS))
+        return report.diagnostic("parse", word, before.span, help=did_you_mean(before.text, _FUNCTIONS))
     found = f"`{clip(str(token))}`" if token.type != "STRING" else f"the string {clip(str(token))}"
     help_text = _hint(token, expected)
-    report.fail("parse", f"expected {_describe(expected)}, found {found}", span(token), help=help_text)
+    return report.diagnostic("parse", f"expected {_describe(expected)}, found {found}", span(token), help=help_text)
 
 
 def _accepted(error: UnexpectedToken) -> set[str]:
@@ -194,6 +196,8 @@ def _hint(token: Token, expected: set[str]) -> str | None:
         return "a list is written `[String]`, a vector `Vector(3)`"
     if "TYPENAME" in expected and token.type == "IDENT":
         return did_you_mean(text, BASE_TYPES) or "type names begin with a capital letter"
+    if "STRING" in expected and "DOTDOT" in expected and token.type == "TYPENAME":
+        return f'write it in quotes: "{clip(text)}"'
     if "IDENT" in expected and token.type == "TYPENAME":
         return f"names begin with a lower-case letter: `{text[0].lower()}{clip(text[1:])}`"
     if "VARIABLE" in expected and token.type == "IDENT" and "IDENT" not in expected:

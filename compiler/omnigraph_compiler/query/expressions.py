@@ -56,7 +56,7 @@ def access(scope: Scope, expr: ast.Access) -> Typed:
         else:
             help_text = did_you_mean(word, owner.properties)
         scope.fail("T6", f"`{owner.name}` has no property `{clip(word)}`", expr.property.span, help_text)
-    return Typed(ir.PropertyRef(name, word, prop.type), prop.type)
+    return Typed(ir.PropertyRef(scope.ref(name), word, prop.type), prop.type)
 
 
 def _variable(scope: Scope, expr: ast.Variable) -> Typed:
@@ -64,7 +64,7 @@ def _variable(scope: Scope, expr: ast.Variable) -> Typed:
         type_ = scope.params[expr.name]
         return Typed(ir.ParamRef(expr.name, type_), type_)
     if expr.name in scope.nodes and expr.name != ANONYMOUS:
-        return Typed(ir.IdRef(expr.name), STRING)
+        return Typed(ir.IdRef(scope.ref(expr.name)), STRING)
     if expr.name in scope.edges:
         help_text = f"read one of its properties: `${expr.name}.property`"
         scope.fail("T23", f"the edge variable `${expr.name}` cannot be used bare", expr.span, help_text)
@@ -245,7 +245,7 @@ def _nearest(scope: Scope, expr: ast.Nearest) -> ir.Nearest:
     if not prop.type.is_vector:
         scope.fail("T15", f"nearest() needs a Vector property, `{word}` is {prop.type}", expr.field.span)
     query = _vector_query(scope, expr.query, prop)
-    return ir.Nearest(ir.PropertyRef(name, word, prop.type), query, prop.metric or "l2")
+    return ir.Nearest(ir.PropertyRef(scope.ref(name), word, prop.type), query, prop.metric or "l2")
 
 
 def _vector_query(scope: Scope, expr: ast.Expr, prop: Property) -> ir.Expr:

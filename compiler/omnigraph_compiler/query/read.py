@@ -91,6 +91,7 @@ def check_read(scope: Scope, read: ast.Read) -> ResolvedRead:
 
 def _block(scope: Scope, clauses: tuple[ast.Clause, ...]) -> ResolvedBlock:
     block = ResolvedBlock()
+    bound_here = frozenset(name for clause in clauses for name in _binds(clause))
     for clause in clauses:
         match clause:
             case ast.Binding():
@@ -104,12 +105,12 @@ def _block(scope: Scope, clauses: tuple[ast.Clause, ...]) -> ResolvedBlock:
             case ast.TextClause():
                 block.filters.append(ir.Compare(text_match(scope, clause.predicate), "=", _TRUE))
             case ast.Negation():
-                block.negations.append(_negation(scope, clause))
+                block.negations.append(_negation(scope, clause, bound_here))
     return block
 
 
-def _negation(scope: Scope, clause: ast.Negation) -> tuple[tuple[str, ...], ResolvedBlock]:
-    inner = scope.child()
+def _negation(scope: Scope, clause: ast.Negation, block_names: frozenset[str]) -> tuple[tuple[str, ...], ResolvedBlock]:
+    inner = scope.child(block_names)
     block = _block(inner, clause.clauses)
     outer = set(scope.variables())
     direct = {name for each in clause.clauses if not isinstance(each, ast.Negation) for name in _names(scope, each)}
@@ -117,7 +118,19 @@ def _negation(scope: Scope, clause: ast.Negation) -> tuple[tuple[str, ...], Reso
         text = "this `not` block mentions no variable from outside, so it would keep all rows or none"
         scope.fail("T9", text, (clause.span[0], clause.span[0] + 3), "connect it with a variable bound above")
     used = {name for each in clause.clauses for name in _names(scope, each)} & outer
-    return tuple(sorted(used)), block
+    return tuple(sorted(scope.ref(name) for name in used)), block
+
+
+def _binds(clause: ast.Clause) -> list[str]:
+    """Variables a clause may bind."""
+    match clause:
+        case ast.Binding():
+            return [clause.variable.text]
+        case ast.Traversal():
+            edge = [clause.edge_variable.text] if clause.edge_variable else []
+            return [clause.source.text, clause.target.text, *edge]
+        case _:
+            return []
 
 
 def _names(scope: Scope, clause: ast.Clause) -> set[str]:
@@ -154,7 +167,9 @@ def _binding(scope: Scope, clause: ast.Binding) -> Bound:
     node = scope.catalog.nodes.get(type_name)
     if node is None:
         _not_a_node(scope, clause.type)
-    variable = scope.hidden() if name == ANONYMOUS else name
+    if name != ANONYMOUS:
+        scope.claim(name)
+    variable = scope.hidden() if name == ANONYMOUS else scope.ref(name)
     filters = []
     for match in clause.matches:
         prop = node.properties.get(match.property.text)
@@ -203,7 +218,7 @@ def _traversal(scope: Scope, clause: ast.Traversal) -> Traversed:
     source = _endpoint(scope, clause.source, source_type, edge)
     target = _endpoint(scope, clause.target, target_type, edge)
     if clause.edge_variable is not None and clause.edge_variable.text != ANONYMOUS:
-        scope.edges[clause.edge_variable.text] = edge
+        scope.bind_edge(clause.edge_variable.text, edge)
     named = clause.edge_variable is not None and clause.edge_variable.text != ANONYMOUS
     if edge.source != edge.target:
         high = min(high, 1)
@@ -216,7 +231,7 @@ def _traversal(scope: Scope, clause: ast.Traversal) -> Traversed:
         "both" if clause.undirected else "out" if forward else "in",
         low,
         high,
-        clause.edge_variable.text if named and clause.edge_variable else None,
+        scope.ref(clause.edge_variable.text) if named and clause.edge_variable else None,
     )
 
 
@@ -268,11 +283,11 @@ def _endpoint(scope: Scope, name: ast.Name, type_name: str, edge: EdgeType) -> s
         return scope.hidden()
     bound = scope.nodes.get(name.text)
     if bound is None:
-        scope.nodes[name.text] = scope.catalog.nodes[type_name]
+        scope.bind_node(name.text, scope.catalog.nodes[type_name])
     elif bound.name != type_name:
         text = f"`${name.text}` is a `{bound.name}`, but this end of `{edge.name}` is a `{type_name}`"
         scope.fail("T5", text, name.span, f"`{edge.name}` goes from `{edge.source}` to `{edge.target}`")
-    return name.text
+    return scope.ref(name.text)
 
 
 def _wrong_end(scope: Scope, name: ast.Name, bound: NodeType, edge: EdgeType) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 from omnigraph_compiler import ir
@@ -43,7 +43,11 @@ class Fail:
 
 @dataclass(slots=True)
 class Scope:
-    """What the names of one query mean. Blocks inside `not` get a child scope; hidden variables are numbered query-wide."""
+    """What the names of one query mean. Blocks inside `not` get a child scope; hidden variables are numbered query-wide.
+
+    A name bound first inside a `not` block is local to it, even if an enclosing block binds the same name further down. In
+    the IR such a local variable gets a name of its own, so that rows of the two never meet in one column.
+    """
 
     catalog: Catalog
     fail: Fail
@@ -53,18 +57,36 @@ class Scope:
     aliases: dict[str, Typed] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=lambda: iter(range(1, 2**31)))
     uses_now: list[bool] = field(default_factory=list)
+    enclosing: frozenset[str] = frozenset()
+    """Names that enclosing blocks bind anywhere."""
+    renamed: dict[str, str] = field(default_factory=dict)
 
-    def child(self) -> Scope:
-        return Scope(
-            self.catalog,
-            self.fail,
-            self.params,
-            dict(self.nodes),
-            dict(self.edges),
-            self.aliases,
-            self.counter,
-            self.uses_now,
+    def child(self, block_names: frozenset[str]) -> Scope:
+        """The scope of a `not` block inside a block that binds `block_names`."""
+        return replace(
+            self,
+            nodes=dict(self.nodes),
+            edges=dict(self.edges),
+            enclosing=self.enclosing | block_names,
+            renamed=dict(self.renamed),
         )
+
+    def bind_node(self, name: str, node: NodeType) -> None:
+        self.claim(name)
+        self.nodes[name] = node
+
+    def bind_edge(self, name: str, edge: EdgeType) -> None:
+        self.claim(name)
+        self.edges[name] = edge
+
+    def claim(self, name: str) -> None:
+        """Settle what the IR calls a variable that is about to be bound."""
+        if not self.is_bound(name) and name in self.enclosing:
+            self.renamed[name] = name + self.hidden()
+
+    def ref(self, name: str) -> str:
+        """What the IR calls a bound variable."""
+        return self.renamed.get(name, name)
 
     def hidden(self) -> str:
         return f"#{next(self.counter)}"
