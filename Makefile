@@ -6,10 +6,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 METADATA := pyproject.toml omnigraph_sql/_version.py
-TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql tests $(wildcard bench)
+TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql tests bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench docs clean
+.PHONY: help demo test test-all lint format grammar bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ lint: $(VENV)/.installed-dev ## style, types and import directions
 format: $(VENV)/.installed-dev ## rewrite the Python files in the project's style
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+grammar: $(VENV)/.installed-dev ## rebuild the parser tables after editing a grammar
+	$(PY) -c 'from omnigraph_compiler.tables import write_tables; write_tables()'
 
 bench: $(VENV)/.installed-dev ## measure speed against other systems
 	$(PY) -m bench

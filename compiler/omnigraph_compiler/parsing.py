@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import resources
 from typing import Any, NamedTuple
 
 from lark import Lark, Token, Transformer, UnexpectedToken
 
 from omnigraph_compiler.diagnostics import CompileError, Diagnostic, Reporter, clip, did_you_mean
-from omnigraph_compiler.lexer import LanguageLexer
 from omnigraph_compiler.source import SourceText
+from omnigraph_compiler.tables import load_parser
 from omnigraph_compiler.types import BASE_TYPES
 
 _MAX_INTEGER = 2**63 - 1
@@ -75,9 +74,7 @@ class LanguageParser:
 
     @cached_property
     def _lark(self) -> Lark:
-        text = resources.files("omnigraph_compiler").joinpath(f"grammar/{self._grammar}.lark").read_text("utf-8")
-        builder = self._builder_type()
-        return Lark(text, parser="lalr", lexer=LanguageLexer, transformer=builder, maybe_placeholders=True)
+        return load_parser(self._grammar, self._builder_type())
 
     def parse(self, text: str) -> Any:
         try:

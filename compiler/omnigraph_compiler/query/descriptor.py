@@ -41,6 +41,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
+    """What a query returns, and which types it reads and writes."""
+
     result: tuple[Column, ...]
     reads: tuple[Table, ...]
     writes: tuple[Table, ...]

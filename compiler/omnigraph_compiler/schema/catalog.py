@@ -79,6 +79,8 @@ class Cardinality:
 
 @dataclass(frozen=True, slots=True)
 class Property:
+    """A property of a type, with everything declared about it."""
+
     name: str
     type: PropType
     identity: int = 0
@@ -127,9 +129,6 @@ class _Type:
     annotations: tuple[Annotation, ...] = ()
     rename_from: str | None = None
 
-    def annotation(self, name: str) -> LiteralValue | None:
-        return next((each.value for each in self.annotations if each.name == name), None)
-
     def _common(self) -> dict[str, Any]:
         return {
             "identity": self.identity,
@@ -143,6 +142,8 @@ class _Type:
 
 @dataclass(frozen=True)
 class InterfaceType(_Type):
+    """An interface: properties that node types take over."""
+
     key: Columns | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,15 +152,13 @@ class InterfaceType(_Type):
 
 @dataclass(frozen=True)
 class NodeType(_Type):
+    """A node type: its own properties first, then those taken over from its interfaces."""
+
     interfaces: tuple[str, ...] = ()
     key: Columns | None = None
     """The key's members in the order in which a composite id lists them."""
     ranges: tuple[RangeConstraint, ...] = ()
     checks: tuple[CheckConstraint, ...] = ()
-
-    @property
-    def required(self) -> tuple[Property, ...]:
-        return tuple(prop for prop in self.properties.values() if not prop.type.nullable)
 
     def to_dict(self) -> dict[str, Any]:
         return self._common() | {
@@ -172,6 +171,8 @@ class NodeType(_Type):
 
 @dataclass(frozen=True)
 class EdgeType(_Type):
+    """An edge type, from one node type to another."""
+
     source: str = ""
     target: str = ""
     cardinality: Cardinality = Cardinality()

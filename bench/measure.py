@@ -1,0 +1,66 @@
+"""Timing: warm up, repeat, and report the median with its spread."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Milliseconds of repeated runs."""
+
+    times: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.times)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """First and third quartile."""
+        low, _, high = statistics.quantiles(self.times, n=4)
+        return low, high
+
+
+def measure(run: Callable[[], object], *, repeat: int = 15, warm_up: int = 3) -> Sample:
+    for _ in range(warm_up):
+        run()
+    times = []
+    gc.collect()
+    for _ in range(repeat):
+        start = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - start) * 1000)
+    return Sample(tuple(times))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload: ours against each peer."""
+
+    workload: str
+    ours: Sample
+    peers: dict[str, Sample]
+
+
+def table(rows: list[Row]) -> str:
+    """A Markdown table: our time, and how many times it each peer takes (above 1: we are faster)."""
+    names = sorted({name for row in rows for name in row.peers})
+    head = [
+        "workload",
+        "omnigraph ms (quartiles)",
+        *(f"{name} ms" for name in names),
+        *(f"{name} / omnigraph" for name in names),
+    ]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        low, high = row.ours.spread
+        cells = [row.workload, f"{row.ours.median:.2f} ({low:.2f} – {high:.2f})"]
+        cells += [f"{row.peers[name].median:.2f}" if name in row.peers else "—" for name in names]
+        cells += [f"{row.peers[name].median / row.ours.median:.2f}" if name in row.peers else "—" for name in names]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
