@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 METADATA := pyproject.toml omnigraph_sql/_version.py
-TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql tests bench
+TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql ogsql tests bench
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint format grammar bench docs clean

@@ -11,9 +11,9 @@ from omnigraph_sql._version import __version__
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# `click.Path` serves shell completion only. What is wrong with a file is said by the code that reads it, since a missing
-# file is not a usage error.
-_FILE = click.Path()
+# Serves shell completion and checks nothing. What is wrong with a file is said by the code that reads it: a file that is
+# missing or closed to us is not a usage error.
+_FILE = click.Path(readable=False)
 
 
 def _json_option(help_text: str = "Print one JSON document.") -> Callable[[_F], _F]:
@@ -107,7 +107,10 @@ def compile_(schema: str, queries: str, name: str | None, emit: str, as_json: bo
 @app.command()
 @_json_option()
 def version(as_json: bool) -> int:
-    """Show the version of ogsql and, with --json, of what it stands on."""
+    """Show the version.
+
+    With --json also those of Python and of the libraries that graphs are read and written with.
+    """
     from omnigraph_sql.cli import about
 
     return about.version(as_json=as_json)
@@ -116,7 +119,7 @@ def version(as_json: bool) -> int:
 @app.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print the completion script for a shell.
+    r"""Print the completion script for a shell.
 
     \b
     bash: eval "$(ogsql completion bash)"          in ~/.bashrc

@@ -15,7 +15,7 @@ from omnigraph_compiler import decode_source, format_queries, format_schema
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.failures import diagnostics_of, error_lines
 from omnigraph_sql.cli.replacing import replace_content
-from omnigraph_sql.cli.sources import read_bytes, rejections
+from omnigraph_sql.cli.sources import read_bytes, read_standard_input, rejections
 from omnigraph_sql.errors import OmnigraphError
 
 _FORMATTERS = {"pg": format_schema, "gq": format_queries}
@@ -37,7 +37,8 @@ class Outcome:
         entry: dict[str, Any] = {"path": self.path, "status": self.status}
         if self.error is not None:
             entry["error"] = self.error.message
-            entry |= {"diagnostic": each.to_dict() for each in diagnostics_of(self.error)}
+            for each in diagnostics_of(self.error):
+                entry["diagnostic"] = each.to_dict()
         if self.text is not None:
             entry["text"] = self.text
         return entry
@@ -80,10 +81,13 @@ def _language(path: str) -> str:
 
 
 def _format_input(language: str, *, check: bool) -> Outcome:
-    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    formatted = _format(data, language, "<stdin>")
-    status: Literal["changed", "unchanged"] = "changed" if formatted.encode() != data else "unchanged"
-    return Outcome(_STANDARD_INPUT, status, text=None if check else formatted)
+    try:
+        data = read_standard_input()
+        formatted = _format(data, language, "<stdin>")
+    except OmnigraphError as error:
+        return Outcome(_STANDARD_INPUT, "error", error)
+    text = None if check else formatted
+    return Outcome(_STANDARD_INPUT, "unchanged" if formatted.encode() == data else "changed", text=text)
 
 
 def _format_file(path: str, language: str, *, check: bool) -> Outcome:

@@ -53,9 +53,7 @@ def _located(report: Report) -> Iterator[Located]:
 
 
 def _document(reports: Sequence[Report]) -> dict[str, Any]:
-    documents = [
-        {**report.to_dict(), "diagnostics": [each.to_dict() for each in _located(report)]} for report in reports
-    ]
+    documents = [{**report.to_dict(), "diagnostics": [each.to_dict() for each in _located(report)]} for report in reports]
     if len(documents) == 1:
         return documents[0]
     errors = sum(report.errors for report in reports)

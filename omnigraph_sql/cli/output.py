@@ -7,9 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO, TypeAlias
-
-from omnigraph_sql.errors import BadRequest
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,28 +39,18 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def silence_streams() -> None:
-    """Let nobody hear what is still buffered: the reader has gone, and the interpreter would complain at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            os.dup2(nowhere, stream.fileno())
-        except (OSError, ValueError):
-            continue
+def silence(*streams: TextIO) -> None:
+    """Send what is still buffered nowhere: nobody can take it, and the interpreter would complain about it at exit."""
+    for stream in streams:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def write(text: str, stream: TextIO | None = None) -> None:
-    """Write a text to standard output or another stream, at once."""
+    """Write a text to standard output or another stream, at once, so that a failure is noticed here and not at exit."""
     target = stream or sys.stdout
-    try:
-        target.write(text)
-        target.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # What is left in the buffer would fail once more when the interpreter exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
-        raise BadRequest(f"the output cannot be written: {error.strerror}") from error
+    target.write(text)
+    target.flush()
 
 
 def write_json(document: object) -> None:

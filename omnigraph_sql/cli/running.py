@@ -24,9 +24,9 @@ def run(arguments: Sequence[str]) -> int:
     output.prepare_streams()
     try:
         return _report(arguments)
-    except BrokenPipeError:
-        output.silence_streams()
-        return _READER_GONE
+    except OSError as error:
+        output.silence(sys.stdout, sys.stderr)
+        return _READER_GONE if isinstance(error, BrokenPipeError) else 1
 
 
 def _report(arguments: Sequence[str]) -> int:
@@ -45,7 +45,10 @@ def _report(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        _report_defect(error, as_json=as_json)
+        if isinstance(error, OSError) and error.filename is None:
+            _report_lost_output(error)
+        else:
+            _report_defect(error, as_json=as_json)
         return 1
 
 
@@ -74,6 +77,12 @@ def _report_usage(error: click.ClickException, *, as_json: bool) -> None:
     usage = f"{context.get_usage()}\n" if context else ""
     output.write(usage, sys.stderr)
     output.write_styled(failures.plain_lines(message, hint), sys.stderr)
+
+
+def _report_lost_output(error: OSError) -> None:
+    """A full disk, for example. Reading and writing files is not meant: the modules that do it report it themselves."""
+    output.silence(sys.stdout)
+    output.write_styled(failures.plain_lines(f"the output cannot be written: {error.strerror}"), sys.stderr)
 
 
 def _report_defect(error: Exception, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,21 @@ def read_bytes(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
-        raise NotFound(
-            f"the file `{path}` does not exist", what="file", name=path, hint=_similar_file(Path(path))
-        ) from None
+        raise NotFound(f"the file `{path}` does not exist", what="file", name=path, hint=_similar_file(Path(path))) from None
     except IsADirectoryError:
         raise BadRequest(f"`{path}` is a directory, not a file") from None
     except OSError as error:
         raise BadRequest(f"the file `{path}` cannot be read: {error.strerror}") from None
+
+
+def read_standard_input() -> bytes:
+    """Everything on standard input."""
+    if sys.stdin is None:
+        raise BadRequest("standard input is closed")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise BadRequest(f"standard input cannot be read: {error.strerror}") from None
 
 
 def load_text(path: str) -> str:

@@ -105,3 +105,17 @@ def test_the_remedy_is_what_the_distribution_requires() -> None:
     pinned = {need for need in project["dependencies"] if need.startswith(tuple(_compat.NEEDED))}
 
     assert set(re.findall(r'"([^"]+)"', _compat.REMEDY)) == pinned
+
+
+def test_the_command_says_so_in_one_line(tmp_path: Path) -> None:
+    install(tmp_path, "datafusion", "55.0.0")
+    install(tmp_path, "pylance", "14.0.2")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCES)])}
+    command = [sys.executable, "-S", "-m", "ogsql", "lint"]
+
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: omnigraph-sql cannot work with the installed libraries")
+    assert COMMAND in result.stderr
+    assert "Traceback" not in result.stderr

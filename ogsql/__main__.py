@@ -1,0 +1,7 @@
+"""`python -m ogsql`."""
+
+import sys
+
+from ogsql import main
+
+sys.exit(main())

@@ -1,1 +1,0 @@
-"""Laws: what must hold for every schema and every query, checked on generated ones."""
