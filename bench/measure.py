@@ -59,7 +59,7 @@ def table(rows: list[Row]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
         low, high = row.ours.spread
-        cells = [row.workload, f"{row.ours.median:.2f} ({low:.2f} – {high:.2f})"]
+        cells = [row.workload, f"{row.ours.median:.2f} ({low:.2f} to {high:.2f})"]
         cells += [f"{row.peers[name].median:.2f}" if name in row.peers else "—" for name in names]
         cells += [f"{row.peers[name].median / row.ours.median:.2f}" if name in row.peers else "—" for name in names]
         lines.append("| " + " | ".join(cells) + " |")

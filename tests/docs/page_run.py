@@ -120,9 +120,7 @@ class PageRun:
             raise BlockFailed("no `pg` block stands above this `gq` block")
         catalog = compile_schema(self.schema)
         report: dict[str, Any] = lint(catalog, text).to_dict()
-        reasons = {
-            finding["code"]: finding["message"] for finding in report["findings"] if finding["severity"] == "error"
-        }
+        reasons = {finding["code"]: finding["message"] for finding in report["findings"] if finding["severity"] == "error"}
         failed = [result["name"] for result in report["results"] if "error" in result]
         for name in failed or ([None] if report["status"] == "error" else []):
             try:

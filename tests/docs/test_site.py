@@ -23,6 +23,4 @@ def test_the_site_builds(tmp_path: Path) -> None:
     assert Path("index.html") in pages
     assert [page for page, html in pages.items() if re.search(r"<p>\s*(```|~~~)", html)] == []
     assert [page for page, html in pages.items() if re.search(r'<(script|img)[^>]* src="(https?:)?//', html)] == []
-    assert [
-        page for page, html in pages.items() if re.search(r'rel="(stylesheet|preconnect)"[^>]*"https?:', html)
-    ] == []
+    assert [page for page, html in pages.items() if re.search(r'rel="(stylesheet|preconnect)"[^>]*"https?:', html)] == []
