@@ -140,7 +140,8 @@ def run() -> list[Row]:
     statements = ";".join([SQL] * count)
     schema, tables = large_schema(100), ddl(100)
     cold = f"from omnigraph_compiler import *; compile_query(compile_schema({SCHEMA!r}), {QUERY!r})"
-    cold_peer = f"import sqlglot; from sqlglot.optimizer.qualify import qualify; qualify(sqlglot.parse_one({SQL!r}), schema={COLUMNS!r})"
+    imports = "import sqlglot; from sqlglot.optimizer.qualify import qualify"
+    cold_peer = f"{imports}; qualify(sqlglot.parse_one({SQL!r}), schema={COLUMNS!r})"
     return [
         Row(
             "one typical query, warm",
