@@ -189,6 +189,8 @@ def _hint(token: Token, expected: set[str]) -> str | None:
         return "there is no null literal; null comes from nullable parameters and from stored data"
     if text in ("contains", "starts_with") and "GE" in expected:
         return "update and delete take one comparison: = != < <= > >="
+    if text == "," and "AT" in expected and "RBRACE" in expected:
+        return "properties are not separated by commas"
     if text == "<" and "QMARK" in expected:
         return "a list is written `[String]`, a vector `Vector(3)`"
     if "TYPENAME" in expected and token.type == "IDENT":

@@ -74,7 +74,7 @@ def compile_one(catalog: og.Catalog) -> None:
     assert isinstance(query.plan, ir.ReadPlan)
     for number, stage in enumerate(query.plan.stages(), start=1):
         print(f"    {number}. {step(stage)}")
-    print(f"\n    hash of the plan: {query.ir_hash[:16]}…, the same whenever the meaning is the same")
+    print(f"\n    hash of the plan: {query.ir_hash[:16]}…, whatever the layout and the comments of the file")
 
 
 def step(stage: object) -> str:

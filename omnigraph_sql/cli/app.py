@@ -119,13 +119,13 @@ def version(as_json: bool) -> int:
 @app.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    r"""Print the completion script for a shell.
+    """Print the completion script for a shell.
 
     \b
     bash: eval "$(ogsql completion bash)"          in ~/.bashrc
     zsh:  eval "$(ogsql completion zsh)"           in ~/.zshrc
     fish: ogsql completion fish > ~/.config/fish/completions/ogsql.fish
-    """
+    """  # noqa: D301 (click reads the backspace character as "do not re-wrap")
     from omnigraph_sql.cli import about
 
     return about.completion(app, shell)

@@ -10,10 +10,12 @@ import pytest
 import omnigraph_sql
 
 ROOT = Path(omnigraph_sql.__file__).parent.parent
-PACKAGES = {"omnigraph_compiler", "omnigraph_udfs", "omnigraph_sql"}
+PACKAGES = {"omnigraph_compiler", "omnigraph_udfs", "omnigraph_sql", "ogsql"}
 DATA_FILES = {
     "omnigraph_compiler/grammar/schema.lark",
     "omnigraph_compiler/grammar/query.lark",
+    "omnigraph_compiler/grammar/schema.tables",
+    "omnigraph_compiler/grammar/query.tables",
     *(f"{package}/py.typed" for package in PACKAGES),
 }
 
@@ -39,7 +41,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_holds_three_packages_with_their_data(wheel: Path) -> None:
+def test_the_wheel_holds_the_packages_with_their_data(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     packages = {name.partition("/")[0] for name in names} - {f"omnigraph_sql-{omnigraph_sql.__version__}.dist-info"}

@@ -88,6 +88,8 @@ def _unbound(scope: Scope, code: str | None, name: ast.Name) -> NoReturn:
 
 def _alias(scope: Scope, expr: ast.Alias) -> Typed:
     found = scope.aliases.get(expr.name)
+    if found is None and expr.name == "null":
+        scope.fail(None, "there is no null literal", expr.span, "null comes from nullable parameters and from stored data")
     if found is None:
         help_text = (
             did_you_mean(expr.name, scope.aliases) or "variables begin with `$`; strings are written in double quotes"

@@ -91,6 +91,9 @@ def property_match(scope: Scope, variable: str, prop: Property, match: ast.Prope
             text = f"`{prop.name}` is {type_}: a match tests membership and takes one element, not a list"
             scope.fail("T3", text, at)
         return ir.Compare(field, op, _fit(scope, "T3", prop, target, value, match.value))
+    if type_.is_list and value.type.is_list:
+        text = f"`{prop.name}` is {type_}: a match tests membership and takes one element, not {value.type}"
+        scope.fail("T7", text, at)
     if not compatible(target, value.type):
         _mismatch(scope, "T7", prop, target, value, at)
     return ir.Compare(field, op, value.expr)

@@ -204,7 +204,10 @@ def _traversal(scope: Scope, clause: ast.Traversal) -> Traversed:
     if edge is None:
         words = [name[0].lower() + name[1:] for name in scope.catalog.edges]
         text = f"there is no edge type `{clip(clause.edge.text)}`"
-        scope.fail("T4", text, clause.edge.span, did_you_mean(clause.edge.text, words))
+        help_text = did_you_mean(clause.edge.text, words)
+        if clause.edge.text in ("contains", "starts_with"):
+            help_text = "two bare variables make a traversal; put a property on one side to compare text"
+        scope.fail("T4", text, clause.edge.span, help_text)
     low, high = _hops(scope, clause)
     if clause.undirected and edge.source != edge.target:
         text = f"`<{clause.edge.text}>` goes both ways, but `{edge.name}` connects `{edge.source}` with `{edge.target}`"

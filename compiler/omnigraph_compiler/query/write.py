@@ -80,6 +80,8 @@ def _property(scope: Scope, owner: NodeType | EdgeType, name: ast.Name) -> Prope
     if prop is None:
         ends = tuple(_ENDS) if isinstance(owner, EdgeType) else ()
         help_text = did_you_mean(name.text, (*owner.properties, *ends))
+        if name.text == "id":
+            help_text = "the id is not a property; " + ("use `from` and `to`" if ends else "use the key or another property")
         scope.fail("T11", f"`{owner.name}` has no property `{clip(name.text)}`", name.span, help_text)
     return prop
 

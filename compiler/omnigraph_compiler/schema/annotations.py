@@ -180,11 +180,15 @@ def _default(report: Reporter, decoration: ast.Decoration, name: str, type_: Pro
     positional, keywords = _split(report, decoration)
     if len(positional) != 1 or keywords or not isinstance(positional[0], ast.Literal):
         word = positional[0].text if len(positional) == 1 and isinstance(positional[0], ast.Word) else None
+        if word == "null":
+            hint: str | None = "leave @default out: a property that is not mentioned is null"
+        else:
+            hint = f'write strings and enum values in quotes: @default("{word}")' if word else None
         report.fail(
             "parse",
             f"@default of `{name}` takes exactly one literal",
             decoration.span,
-            help=f'write strings and enum values in quotes: @default("{word}")' if word else None,
+            help=hint,
         )
     literal = positional[0]
     complaint = fit_literal(literal.value, type_)

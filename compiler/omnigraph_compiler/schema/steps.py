@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -49,7 +50,7 @@ class AddProperty:
     default: LiteralValue | None = None
 
     def describe(self) -> tuple[str, str | None]:
-        filled = "" if self.default is None else f", existing rows get {self.default!r}"
+        filled = "" if self.default is None else f", existing rows get {json.dumps(self.default, ensure_ascii=False)}"
         return f"+ add property {self.type_name}.{self.property_name}: {self.property_type}{filled}", None
 
 
