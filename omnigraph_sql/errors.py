@@ -17,7 +17,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-__all__ = ["BadRequest", "Compile", "Configuration", "Internal", "NotFound", "OmnigraphError", "Span"]
+__all__ = [
+    "AlreadyInitialized",
+    "BadRequest",
+    "Compile",
+    "Configuration",
+    "Conflict",
+    "ExpectedVersionMismatch",
+    "InitializationClaimed",
+    "Internal",
+    "KeyConflict",
+    "NotFound",
+    "OmnigraphError",
+    "PreconditionFailed",
+    "RecoveryRequired",
+    "ResourceLimit",
+    "RowLevelCasContention",
+    "Span",
+    "Storage",
+    "UnsupportedFormat",
+    "ValidationFailed",
+    "VersionReclaimed",
+]
 
 
 class Span(Protocol):
@@ -99,6 +120,166 @@ class NotFound(OmnigraphError):
         super().__init__(message, code=code, hint=hint)
         self.what = what
         self.name = name
+
+
+class ValidationFailed(OmnigraphError):
+    """Data breaks a rule of the schema; nothing was written."""
+
+    kind = "ValidationFailed"
+    http_status = 400
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table_key: str,
+        rule: str,
+        id: str | None = None,
+        code: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.table_key = table_key
+        self.rule = rule
+        self.id = id
+
+
+class Conflict(OmnigraphError):
+    """Something else is in the way: a lock, drift, a branch in use, or a publish that lost too often."""
+
+    kind = "Conflict"
+    exit_code = 5
+    http_status = 409
+
+    def __init__(self, message: str, *, reason: str, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.reason = reason
+
+
+class ExpectedVersionMismatch(OmnigraphError):
+    """A table moved since the write was prepared. Read again and repeat the write."""
+
+    kind = "ExpectedVersionMismatch"
+    exit_code = 5
+    http_status = 409
+    retryable = True
+
+    def __init__(self, message: str, *, table_key: str, expected: int, actual: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.table_key = table_key
+        self.expected = expected
+        self.actual = actual
+
+
+class RowLevelCasContention(OmnigraphError):
+    """Another publish landed first on the same row. The publisher retries; callers see it only if that failed."""
+
+    kind = "RowLevelCasContention"
+    exit_code = 5
+    http_status = 409
+    retryable = True
+
+
+class KeyConflict(OmnigraphError):
+    """A strict insert met an id that exists already."""
+
+    kind = "KeyConflict"
+    exit_code = 5
+    http_status = 409
+
+    def __init__(self, message: str, *, table_key: str, id: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.table_key = table_key
+        self.id = id
+
+
+class PreconditionFailed(OmnigraphError):
+    """The branch is not at the commit the caller named."""
+
+    kind = "PreconditionFailed"
+    exit_code = 4
+    http_status = 412
+
+    def __init__(self, message: str, *, expected: str, actual: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.expected = expected
+        self.actual = actual
+
+
+class AlreadyInitialized(OmnigraphError):
+    """There is a graph already."""
+
+    kind = "AlreadyInitialized"
+    http_status = 409
+
+    def __init__(self, message: str, *, uri: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.uri = uri
+
+
+class InitializationClaimed(AlreadyInitialized):
+    """Another initialisation of the same root is under way, or was interrupted."""
+
+    kind = "InitializationClaimed"
+
+
+class ResourceLimit(OmnigraphError):
+    """A ceiling would be exceeded; nothing was written."""
+
+    kind = "ResourceLimit"
+    exit_code = 8
+    http_status = 413
+
+    def __init__(self, message: str, *, resource: str, limit: int, actual: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.resource = resource
+        self.limit = limit
+        self.actual = actual
+
+
+class RecoveryRequired(OmnigraphError):
+    """An interrupted operation must be recovered first; opening the graph read-write does it."""
+
+    kind = "RecoveryRequired"
+    exit_code = 7
+    http_status = 503
+
+    def __init__(self, message: str, *, reason: str, operation_id: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        self.operation_id = operation_id
+
+
+class UnsupportedFormat(OmnigraphError):
+    """The graph was written by a release this one does not understand."""
+
+    kind = "UnsupportedFormat"
+
+    def __init__(self, message: str, *, found: str, supported: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.found = found
+        self.supported = supported
+
+
+class VersionReclaimed(OmnigraphError):
+    """The data of a past version was removed by a cleanup."""
+
+    kind = "VersionReclaimed"
+    http_status = 410
+
+    def __init__(self, message: str, *, version: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.version = version
+
+
+class Storage(OmnigraphError):
+    """The store under the graph failed. `storage_class` says how: transient, configuration, not_found, permanent, …"""
+
+    kind = "Storage"
+
+    def __init__(self, message: str, *, storage_class: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.storage_class = storage_class
 
 
 class Configuration(OmnigraphError):
