@@ -1,0 +1,116 @@
+"""What one publish changes, and the manifest rows it becomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from omnigraph_sql.errors import Conflict, Internal
+from omnigraph_sql.manifest.snapshot import GRAPH_HEAD, Intent, Snapshot
+
+
+@dataclass(frozen=True)
+class RegisterTable:
+    table_key: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """Make a table version visible."""
+
+    table_key: str
+    version: int
+    branch: str | None
+    row_count: int
+    transaction_uuid: str
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    table_key: str
+    version: int
+
+
+Change: TypeAlias = RegisterTable | Update | Tombstone
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What a write expects of a table: the version, the table branch and the transaction that made it."""
+
+    version: int
+    branch: str | None = None
+    transaction_uuid: str = ""
+
+
+def check_batch(snapshot: Snapshot, changes: Iterable[Change]) -> None:
+    """Refuse changes that the manifest's rules do not allow."""
+    registered = set(snapshot.locations)
+    seen: set[tuple[str, int]] = set()
+    for change in changes:
+        if isinstance(change, RegisterTable):
+            if snapshot.locations.get(change.table_key, change.path) != change.path:
+                raise Conflict(f"{change.table_key} is registered under another path", reason="registration")
+            registered.add(change.table_key)
+            continue
+        key = (change.table_key, change.version)
+        if change.table_key not in registered:
+            raise Conflict(f"{change.table_key} is not registered", reason="unknown table")
+        if key in seen:
+            raise Conflict(f"{change.table_key} is published twice at version {change.version}", reason="duplicate version")
+        seen.add(key)
+        if isinstance(change, Update):
+            _check_update(snapshot, change)
+
+
+def _check_update(snapshot: Snapshot, change: Update) -> None:
+    entry = snapshot.entries.get(change.table_key)
+    if entry is None:
+        if change.version <= snapshot.tombstones.get(change.table_key, 0):
+            raise Internal(f"{change.table_key} comes back below the version at which it was dropped")
+        return
+    if change.version < entry.version:
+        raise Internal(f"the visible version of {change.table_key} would go back from {entry.version} to {change.version}")
+    handed_over = change.branch != entry.branch and change.row_count == entry.row_count
+    if change.version == entry.version and not handed_over:
+        raise Conflict(f"{change.table_key} is published at version {change.version} already", reason="existing version")
+
+
+def manifest_rows(changes: Iterable[Change], intent: Intent) -> list[dict[str, Any]]:
+    """The rows of a publish; the head row is always among them, so that any two publishes meet there."""
+    rows = [_row(change) for change in changes]
+    head = _blank(GRAPH_HEAD, GRAPH_HEAD, "") | {"metadata": intent.to_json()}
+    return [*rows, head]
+
+
+def _row(change: Change) -> dict[str, Any]:
+    match change:
+        case RegisterTable():
+            return _blank(change.table_key, "table", change.table_key) | {"location": change.path}
+        case Update():
+            return _blank(f"{change.table_key}${change.version:020d}", "table_version", change.table_key) | {
+                "metadata": json.dumps({"transaction_uuid": change.transaction_uuid}),
+                "table_version": change.version,
+                "table_branch": change.branch,
+                "row_count": change.row_count,
+            }
+        case Tombstone():
+            object_id = f"{change.table_key}$tombstone${change.version:020d}"
+            return _blank(object_id, "table_tombstone", change.table_key) | {"table_version": change.version}
+
+
+def _blank(object_id: str, object_type: str, table_key: str) -> dict[str, Any]:
+    return {
+        "object_id": object_id,
+        "object_type": object_type,
+        "location": None,
+        "metadata": None,
+        "base_objects": None,
+        "table_key": table_key,
+        "table_version": None,
+        "table_branch": None,
+        "row_count": None,
+    }

@@ -1,0 +1,198 @@
+"""The manifest dataset and the append-only logs beside it, as storage sees them: rows in, rows out.
+
+What the rows mean is the business of `manifest/`. The one write that must be atomic against other writers is `merge_rows`: an
+inline merge without retries on an annotated key, the only form in which Lance detects two writers landing on the same row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import lance
+import pyarrow as pa
+from lance.optimize import Compaction
+
+from omnigraph_sql.errors import NotFound, RowLevelCasContention
+from omnigraph_sql.storage.columns import PRIMARY_KEY
+from omnigraph_sql.storage.objects import ObjectStore, translate
+from omnigraph_sql.storage.tables import STORAGE_VERSION
+
+MANIFEST: Final = "__manifest"
+STAMP: Final = b"omnigraph:internal_schema_version"
+_CONTENTION: Final = "Too many concurrent writers"
+_COMPACT_AT: Final = 32
+
+ROW_SCHEMA: Final = pa.schema(
+    [
+        pa.field("object_id", pa.string(), nullable=False, metadata=PRIMARY_KEY),
+        pa.field("object_type", pa.string(), nullable=False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.string())),
+        pa.field("table_key", pa.string(), nullable=False),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.string()),
+        pa.field("row_count", pa.uint64()),
+    ]
+)
+
+
+class ManifestTable:
+    """Rows of `__manifest`, per graph branch and version."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._session = lance.Session()
+        self.calls: Counter[str] = Counter()
+
+    def exists(self) -> bool:
+        return self._objects.exists(f"{MANIFEST}/_versions")
+
+    def create(self, rows: list[dict[str, Any]], stamp: int) -> int:
+        """The manifest of a new graph."""
+        schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
+        dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
+            pa.Table.from_pylist(rows, schema=schema),
+            str(self._objects.path(MANIFEST)),
+            mode="create",
+            enable_stable_row_ids=True,
+            data_storage_version=STORAGE_VERSION,
+            session=self._session,
+        )
+        return int(dataset.version)
+
+    def head(self, branch: str | None) -> int:
+        """The newest version on a branch: the freshness probe."""
+        return int(self._open(branch, None).version)
+
+    def read(self, branch: str | None, version: int) -> list[dict[str, Any]]:
+        self.calls["read"] += 1
+        rows: list[dict[str, Any]] = self._open(branch, version).to_table().to_pylist()
+        return rows
+
+    def stamp(self, branch: str | None) -> int:
+        """The format of the manifest; a missing stamp means the first format."""
+        metadata = self._open(branch, None).schema.metadata or {}
+        return int(metadata.get(STAMP, b"1"))
+
+    def set_stamp(self, branch: str | None, stamp: int) -> None:
+        dataset = self._open(branch, None)
+        dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
+
+    def is_annotated(self, branch: str | None) -> bool:
+        field = self._open(branch, None).schema.field("object_id")
+        return bool(field.metadata and next(iter(PRIMARY_KEY)) in field.metadata)
+
+    def annotate(self, branch: str | None) -> None:
+        """Make `object_id` the key, once: without it two writers landing one row are not noticed."""
+        metadata = {key.decode(): value.decode() for key, value in PRIMARY_KEY.items()}
+        self._open(branch, None).update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
+
+    def merge_rows(self, branch: str | None, rows: list[dict[str, Any]]) -> int:
+        """Upsert rows in one atomic step. `RowLevelCasContention` when another writer landed one of them first."""
+        self.calls["merge"] += 1
+        dataset = self._open(branch, None)
+        table = pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+        builder = dataset.merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all()
+        try:
+            builder.conflict_retries(0).use_index(False).execute(table)  # inline-commit-ok: the publish itself
+        except OSError as error:
+            if _CONTENTION in str(error):
+                raise RowLevelCasContention("another publish landed first") from error
+            raise translate(error, MANIFEST) from error
+        return int(dataset.version)
+
+    def compact(self, branch: str | None) -> None:
+        """Fold many small fragments into one; content stays the same and a lost race is no matter."""
+        _compact(self._open(branch, None))
+
+    # Branches
+
+    def branches(self) -> dict[str, tuple[str | None, int]]:
+        """Names with their parent branch and the version they were forked at."""
+        self.calls["branches"] += 1
+        found = self._open(None, None).branches.list()
+        return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
+
+    def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
+        self.calls["create_branch"] += 1
+        source: Any = from_version if from_branch is None else (from_branch, from_version)
+        if self._objects.exists(f"{MANIFEST}/tree/{name}"):
+            # A tree without its reference is what an interrupted create leaves; nothing can use it.
+            self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
+        self._open(None, None).create_branch(name, source)
+
+    def delete_branch(self, name: str) -> None:
+        """Remove a branch and its files; an absent one is success."""
+        self.calls["delete_branch"] += 1
+        dataset = self._open(None, None)
+        if name in dataset.branches.list():
+            dataset.branches.delete(name)
+        self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
+
+    def _open(self, branch: str | None, version: int | None) -> Any:
+        self.calls["open"] += 1
+        uri = str(self._objects.path(MANIFEST))
+        try:
+            return lance.dataset(uri if branch is None else f"{uri}/tree/{branch}", version=version, session=self._session)
+        except ValueError as error:
+            what, name = ("branch", branch) if version is None and branch else ("version", str(version))
+            raise NotFound(f"the {what} `{name}` does not exist", what=what, name=name or "") from error
+        except OSError as error:
+            raise translate(error, uri) from error
+
+
+class AppendLog:
+    """An append-only dataset: the commit journal, its actors, the recovery audit."""
+
+    def __init__(self, objects: ObjectStore, name: str, schema: pa.Schema) -> None:
+        self._objects = objects
+        self._name = name
+        self._schema = schema
+        self._session = lance.Session()
+
+    def exists(self) -> bool:
+        return self._objects.exists(f"{self._name}/_versions")
+
+    def append(self, rows: list[dict[str, Any]]) -> None:
+        """Append rows; the log is created when it does not exist yet."""
+        table = pa.Table.from_pylist(rows, schema=self._schema)
+        uri = str(self._objects.path(self._name))
+        mode = "append" if self.exists() else "create"
+        try:
+            dataset = lance.write_dataset(  # inline-commit-ok: a log beside the manifest, reconciled from it
+                table, uri, mode=mode, enable_stable_row_ids=True, data_storage_version=STORAGE_VERSION
+            )
+        except OSError as error:
+            if "already exists" in str(error):
+                lance.write_dataset(table, uri, mode="append")  # inline-commit-ok: lost the race to create it
+                return
+            raise translate(error, uri) from error
+        _compact(dataset)
+
+    def read(self) -> list[dict[str, Any]]:
+        if not self.exists():
+            return []
+        rows: list[dict[str, Any]] = lance.dataset(str(self._objects.path(self._name)), session=self._session).to_table().to_pylist()
+        return rows
+
+    def find(self, column: str, value: str) -> dict[str, Any] | None:
+        """The first row with this value."""
+        if not self.exists():
+            return None
+        dataset = lance.dataset(str(self._objects.path(self._name)), session=self._session)
+        quoted = value.replace("'", "''")
+        rows: list[dict[str, Any]] = dataset.to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
+        return rows[0] if rows else None
+
+
+def _compact(dataset: Any) -> None:
+    if len(dataset.get_fragments()) <= _COMPACT_AT:
+        return
+    plan = Compaction.plan(dataset, {})
+    if plan.num_tasks():
+        try:
+            Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])  # inline-commit-ok: upkeep
+        except OSError:
+            return  # somebody else wrote meanwhile; the next writer tries again

@@ -1,0 +1,261 @@
+"""The sealed door to graph tables: reads, staged writes, commits and table branches.
+
+No `stage_*` method moves the head of a table; `commit_staged` moves it by exactly one version and checks that it did.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import lance
+import pyarrow as pa
+from lance.dataset import LanceOperation, Transaction
+from lance.fragment import write_fragments
+
+from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
+from omnigraph_sql.storage.objects import ObjectStore, translate
+
+OPERATION_ID: Final = "omnigraph.operation_id"
+UNDO_OF: Final = "omnigraph.undo_of"
+STORAGE_VERSION: Final = "2.2"
+_HANDLES: Final = 256
+_SEAL: Final = object()
+
+Rows = pa.Table | pa.RecordBatchReader
+
+
+class TableStorage:
+    """Tables of one graph root. Made by `open_storage` only."""
+
+    def __init__(self, seal: object, objects: ObjectStore) -> None:
+        if seal is not _SEAL:
+            raise Internal("TableStorage is made by open_storage")
+        self.objects = objects
+        self.calls: Counter[str] = Counter()
+        self._session = lance.Session()
+        self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # Opening
+
+    def dataset_uri(self, path: str) -> str:
+        return str(self.objects.path(path))
+
+    def create_table(self, path: str, schema: pa.Schema) -> SnapshotHandle:
+        """A new, empty table. Its path must not exist."""
+        self.calls["create"] += 1
+        dataset = lance.write_dataset(  # inline-commit-ok: a table nobody references yet
+            schema.empty_table(),
+            self.dataset_uri(path),
+            mode="create",
+            enable_stable_row_ids=True,
+            data_storage_version=STORAGE_VERSION,
+            session=self._session,
+        )
+        return SnapshotHandle(path, None, dataset.version, dataset)
+
+    def open_at(self, path: str, branch: str | None, version: int, transaction_uuid: str | None = None) -> SnapshotHandle:
+        """A version of a table. Handles are kept, so a repeated open costs nothing."""
+        key = (path, branch, version, transaction_uuid)
+        with self._lock:
+            handle = self._handles.get(key)
+            if handle is not None:
+                self._handles.move_to_end(key)
+                return handle
+        handle = self._open(path, branch, version)
+        with self._lock:
+            self._handles[key] = handle
+            if len(self._handles) > _HANDLES:
+                self._handles.popitem(last=False)
+        return handle
+
+    def open_head(self, path: str, branch: str | None) -> SnapshotHandle:
+        """The newest version of a table on a branch."""
+        return self._open(path, branch, None)
+
+    def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
+        self.calls["open"] += 1
+        uri = self.dataset_uri(path) if branch is None else f"{self.dataset_uri(path)}/tree/{branch}"
+        try:
+            dataset = lance.dataset(uri, version=version, session=self._session)
+        except (ValueError, OSError) as error:
+            raise self._missing(path, branch, version, error) from error
+        return SnapshotHandle(path, branch, dataset.version, dataset)
+
+    def _missing(self, path: str, branch: str | None, version: int | None, error: Exception) -> Exception:
+        if version is not None and self.objects.exists(path):
+            text = f"version {version} of {path} is gone: its files were removed by a cleanup"
+            return VersionReclaimed(text, version=version, hint="read a later version")
+        if isinstance(error, OSError) and error.errno:
+            return translate(error, path)
+        where = f"{path} on branch `{branch}`" if branch else path
+        hint = "the graph is damaged: restore the directory from a copy, or run repair"
+        return NotFound(f"the table {where} does not exist", what="table", name=where, hint=hint)
+
+    # Reading
+
+    def schema(self, handle: SnapshotHandle) -> pa.Schema:
+        schema: pa.Schema = handle._dataset.schema
+        return schema
+
+    def scan(
+        self,
+        handle: SnapshotHandle,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        limit: int | None = None,
+        batch_rows: int | None = None,
+    ) -> pa.RecordBatchReader:
+        self.calls["scan"] += 1
+        scanner = handle._dataset.scanner(
+            columns=None if columns is None else list(columns),
+            filter=filter,
+            limit=limit,
+            batch_size=batch_rows,
+            blob_handling="all_binary",
+        )
+        reader: pa.RecordBatchReader = scanner.to_reader()
+        return reader
+
+    def count(self, handle: SnapshotHandle, filter: str | None = None) -> int:
+        self.calls["count"] += 1
+        return int(handle._dataset.count_rows(filter))
+
+    def state(self, handle: SnapshotHandle) -> TableState:
+        """Row count and transaction of an opened version."""
+        info = self.read_transaction(handle, handle.version)
+        return TableState(handle.version, int(handle._dataset.count_rows()), info.uuid)
+
+    def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
+        """Which write made a version."""
+        transaction = handle._dataset.read_transaction(version)
+        properties = transaction.transaction_properties or {}
+        return TransactionInfo(
+            transaction.uuid, properties.get(OPERATION_ID), properties.get(UNDO_OF), type(transaction.operation).__name__
+        )
+
+    # Staging
+
+    def stage_append(self, handle: SnapshotHandle, rows: Rows, operation_id: str) -> StagedHandle:
+        return self._stage_fragments(handle, rows, "append", operation_id)
+
+    def stage_overwrite(self, handle: SnapshotHandle, rows: Rows, operation_id: str) -> StagedHandle:
+        """The table becomes exactly these rows, possibly none."""
+        return self._stage_fragments(handle, rows, "overwrite", operation_id)
+
+    def _stage_fragments(
+        self, handle: SnapshotHandle, rows: Rows, mode: Literal["append", "overwrite"], operation_id: str
+    ) -> StagedHandle:
+        self.calls["stage"] += 1
+        transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
+        count = sum(fragment.num_rows for fragment in transaction.operation.fragments)
+        return self._staged(handle, transaction, mode, operation_id, count)
+
+    def stage_merge_insert(self, handle: SnapshotHandle, rows: Rows, operation_id: str) -> StagedHandle:
+        """Upsert by id: whole rows are replaced, new ones inserted. Ids must be distinct."""
+        self.calls["stage"] += 1
+        builder = handle._dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        transaction, stats = builder.execute_uncommitted(rows)
+        return self._staged(handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"])
+
+    def stage_delete(self, handle: SnapshotHandle, ids: pa.Array, operation_id: str) -> StagedHandle:
+        """Remove the rows with these ids."""
+        self.calls["stage"] += 1
+        keys = pa.table({"id": ids.cast(pa.string())}, schema=pa.schema([self.schema(handle).field("id")]))
+        transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
+        return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
+
+    def stage_create_indices(self, handle: SnapshotHandle, specs: Iterable[tuple[str, str]], operation_id: str) -> StagedHandle:
+        """Build indexes (column, kind) in one commit."""
+        self.calls["stage"] += 1
+        dataset = handle._dataset
+        built = []
+        for column, kind in specs:
+            index = dataset.create_index_uncommitted(
+                column, kind, name=f"{column}_{kind.lower()}", fragment_ids=[each.fragment_id for each in dataset.get_fragments()]
+            )
+            built.append(dataset.merge_existing_index_segments([index]) if kind == "INVERTED" else index)
+        transaction = Transaction(handle.version, LanceOperation.CreateIndex(built, []), uuid=str(uuid.uuid4()))
+        return self._staged(handle, transaction, "indices", operation_id, 0)
+
+    def _staged(
+        self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
+    ) -> StagedHandle:
+        transaction.transaction_properties = {OPERATION_ID: operation_id}
+        return StagedHandle(
+            handle.path, handle.branch, handle.version, kind, operation_id, transaction.uuid, int(rows), transaction
+        )
+
+    # Committing
+
+    def commit_staged(self, handle: SnapshotHandle, staged: StagedHandle) -> SnapshotHandle:
+        """Make a staged write the head of its table. Raises `Conflict` unless it lands exactly one version above its base."""
+        if (handle.path, handle.branch, handle.version) != (staged.path, staged.branch, staged.base_version):
+            raise Internal(f"a write staged on version {staged.base_version} of {staged.path} is committed on another handle")
+        self.calls["commit"] += 1
+        try:
+            dataset = lance.LanceDataset.commit(handle._dataset, staged._transaction, max_retries=0)
+        except OSError as error:
+            if "conflict" in str(error).lower() or "Incompatible transaction" in str(error):
+                text = f"{staged.path} was changed by another writer"
+                raise Conflict(text, reason="commit", hint="repeat the write") from error
+            raise translate(error, staged.path) from error
+        if dataset.version != staged.base_version + 1:
+            text = f"{staged.path} was changed by another writer: version {dataset.version} instead of {staged.base_version + 1}"
+            raise Conflict(text, reason="rebased", hint="repeat the write")
+        return SnapshotHandle(staged.path, staged.branch, dataset.version, dataset)
+
+    # Table branches
+
+    def fork(self, path: str, from_branch: str | None, from_version: int, to_branch: str) -> SnapshotHandle:
+        """A table branch that starts at a version. The name must be new."""
+        self.calls["fork"] += 1
+        root = lance.dataset(self.dataset_uri(path), session=self._session)
+        source = from_version if from_branch is None else (from_branch, from_version)
+        root.create_branch(to_branch, source)
+        return self._open(path, to_branch, None)
+
+    def list_branches(self, path: str) -> list[str]:
+        dataset = lance.dataset(self.dataset_uri(path), session=self._session)
+        return sorted(dataset.branches.list())
+
+    def force_delete_branch(self, path: str, branch: str) -> None:
+        """Remove a table branch and what an interrupted fork may have left; an absent one is success."""
+        self.calls["delete_branch"] += 1
+        try:
+            dataset = lance.dataset(self.dataset_uri(path), session=self._session)
+        except ValueError:
+            return
+        if branch in dataset.branches.list():
+            dataset.branches.delete(branch)
+        self.objects.delete_prefix(f"{path}/tree/{branch}")
+
+    def table_exists(self, path: str) -> bool:
+        return self.objects.exists(f"{path}/_versions")
+
+
+class InlineCommitResidual:
+    """Operations whose bindings commit at once and cannot be staged. Each says why it is allowed to."""
+
+    def __init__(self, storage: TableStorage) -> None:
+        self._storage = storage
+
+    def restore(self, handle: SnapshotHandle, undo_of: str) -> SnapshotHandle:
+        """Append a version equal to this one. Recovery only: it also fences off a writer that died in the middle."""
+        head = self._storage.open_head(handle.path, handle.branch)
+        transaction = Transaction(head.version, LanceOperation.Restore(handle.version), uuid=str(uuid.uuid4()))
+        transaction.transaction_properties = {UNDO_OF: undo_of}
+        dataset = lance.LanceDataset.commit(head._dataset, transaction)
+        return SnapshotHandle(handle.path, handle.branch, dataset.version, dataset)
+
+
+def open_storage(root: Path) -> tuple[TableStorage, InlineCommitResidual]:
+    """The storage of a graph root, and the accessor of what cannot be staged."""
+    storage = TableStorage(_SEAL, ObjectStore(root))
+    return storage, InlineCommitResidual(storage)
