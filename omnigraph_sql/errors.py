@@ -109,6 +109,17 @@ class BadRequest(OmnigraphError):
     kind = "BadRequest"
     http_status = 400
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        diagnostics: tuple[object, ...] = (),
+        code: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.diagnostics = diagnostics
+
 
 class NotFound(OmnigraphError):
     """Something the request names does not exist."""

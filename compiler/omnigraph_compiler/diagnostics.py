@@ -167,8 +167,8 @@ class Reporter:
         )
 
 
-def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
-    """A help text proposing the closest candidates, or None when nothing is close."""
+def did_you_mean(name: str, candidates: Iterable[str], prefix: str = "") -> str | None:
+    """A help text proposing the closest candidates (shown with `prefix`), or None when nothing is close."""
     from difflib import get_close_matches
 
     pool = sorted(set(candidates))
@@ -178,7 +178,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     close = get_close_matches(name.lower()[:80], folded, n=2, cutoff=0.6)
     if not close:
         return None
-    return "did you mean " + " or ".join(f"`{folded[match]}`" for match in close) + "?"
+    return "did you mean " + " or ".join(f"`{prefix}{folded[match]}`" for match in close) + "?"
 
 
 def listing(names: Iterable[str], *, limit: int = 8) -> str:

@@ -100,6 +100,8 @@ def _explain(error: UnexpectedToken, text: str) -> Diagnostic:
         return report.diagnostic("parse", word, before.span, help=did_you_mean(before.text, _FUNCTIONS))
     found = f"`{clip(str(token))}`" if token.type != "STRING" else f"the string {clip(str(token))}"
     help_text = _hint(token, expected)
+    if token.type == "LBRACE" and before.text in ("return", "order", "match", "not"):
+        help_text = f"is the block before `{before.text}` closed with `}}`?"
     return report.diagnostic("parse", f"expected {_describe(expected)}, found {found}", span(token), help=help_text)
 
 

@@ -23,7 +23,10 @@ def parse_date(text: str) -> int:
     """Days since 1970-01-01 of a `YYYY-MM-DD` text; ValueError says what is wrong."""
     if not _DATE.fullmatch(text):
         raise ValueError("expects a date written YYYY-MM-DD")
-    return (datetime.date.fromisoformat(text) - _EPOCH).days
+    try:
+        return (datetime.date.fromisoformat(text) - _EPOCH).days
+    except ValueError:
+        raise ValueError("expects a day that exists") from None
 
 
 def parse_datetime(text: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_sql.errors import Compile, OmnigraphError
+from omnigraph_sql.errors import BadRequest, Compile, OmnigraphError
 
 if TYPE_CHECKING:
     from omnigraph_compiler import Diagnostic
@@ -36,7 +36,7 @@ class Located:
 
 def diagnostics_of(error: OmnigraphError) -> list[Located]:
     """The diagnostics an error carries; most errors have none."""
-    found = error.diagnostics if isinstance(error, Compile) else ()
+    found = error.diagnostics if isinstance(error, Compile | BadRequest) else ()
     return [each for each in found if isinstance(each, Located)]
 
 

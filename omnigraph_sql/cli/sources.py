@@ -60,13 +60,15 @@ def rejections(path: str) -> Iterator[None]:
 
 
 def _translate(error: CompileError, path: str) -> OmnigraphError:
+    diagnostics = (Located(error.diagnostic, path),)
     if error.error_class == "input":
-        return BadRequest(error.message, code=error.code, hint=error.hint)
+        located = diagnostics if error.diagnostic.position else ()
+        return BadRequest(error.message, diagnostics=located, code=error.code, hint=error.hint)
     return Compile(
         error.message,
         error_class=error.error_class,
         span=error.span,
-        diagnostics=(Located(error.diagnostic, path),),
+        diagnostics=diagnostics,
         code=error.code,
         hint=error.hint,
     )

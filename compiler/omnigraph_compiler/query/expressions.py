@@ -74,16 +74,14 @@ def _variable(scope: Scope, expr: ast.Variable) -> Typed:
 def _unbound(scope: Scope, code: str | None, name: ast.Name) -> NoReturn:
     if name.text == ANONYMOUS:
         scope.fail(code, "`$_` is anonymous and cannot be read; give the variable a name", name.span)
-    help_text = did_you_mean(name.text, [*scope.variables(), *scope.params])
+    help_text = did_you_mean(name.text, [*scope.variables(), *scope.params], prefix="$")
     if code is None:
         text = f"unbound variable `${clip(name.text)}`: neither a parameter nor bound above"
     else:
         text = f"unbound variable `${clip(name.text)}`: not bound by a clause above"
         if name.text in scope.params:
             help_text = f"`${name.text}` is a parameter; parameters have no properties"
-    scope.fail(
-        code, text, name.span, help_text.replace("`", "`$") if help_text and "did you mean" in help_text else help_text
-    )
+    scope.fail(code, text, name.span, help_text)
 
 
 def _alias(scope: Scope, expr: ast.Alias) -> Typed:

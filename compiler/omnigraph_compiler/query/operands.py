@@ -131,10 +131,10 @@ def _value(scope: Scope, value: ast.Value, unknown_code: str) -> Typed:
         return now(scope)
     type_ = scope.params.get(value.name)
     if type_ is None:
-        help_text = did_you_mean(value.name, scope.params)
         text = f"`${clip(value.name)}` is not a declared parameter"
-        hint = help_text.replace("`", "`$", 1) if help_text else "declare it: `query name($x: String)`"
-        scope.fail(unknown_code, text, value.span, hint)
+        help_text = did_you_mean(value.name, scope.params, prefix="$")
+        hint = f"declare it after the name of the query: `(${clip(value.name)}: String)`"
+        scope.fail(unknown_code, text, value.span, help_text or hint)
     return Typed(ir.ParamRef(value.name, type_), type_)
 
 

@@ -9,6 +9,7 @@ from lark import Token
 from omnigraph_compiler.lexer import unquote
 from omnigraph_compiler.parsing import LanguageParser, Rejection, SyntaxBuilder, span
 from omnigraph_compiler.query import ast
+from omnigraph_compiler.schema.parse import vector_dimension
 
 Parts: TypeAlias = list[Any]
 """The children of a grammar rule. (An alias, because a rule is called `list`.)"""
@@ -78,7 +79,10 @@ class _Builder(SyntaxBuilder):
     def sized_type(self, parts: Parts) -> ast.ParamType:
         name, size, end = parts
         at = (name.start_pos, end.end_pos)
-        return ast.ParamType(str(name), self.integer_value(size), False, False, span(name), at)
+        dimension = self.integer_value(size)
+        if name == "Vector":
+            vector_dimension(dimension, span(size))
+        return ast.ParamType(str(name), dimension, False, False, span(name), at)
 
     def list_type(self, parts: Parts) -> ast.ParamType:
         start, name, end = parts

@@ -175,6 +175,8 @@ def _binding(scope: Scope, clause: ast.Binding) -> Bound:
         prop = node.properties.get(match.property.text)
         if prop is None:
             help_text = did_you_mean(match.property.text, node.properties)
+            if match.property.text == "id":
+                help_text = "the id is not a property; match the key or another property"
             text = f"`{type_name}` has no property `{clip(match.property.text)}`"
             scope.fail("T2", text, match.property.span, help_text)
         filters.append(property_match(scope, variable, prop, match))

@@ -8,10 +8,8 @@ from typing import NamedTuple, NoReturn
 
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import Reporter, clip, did_you_mean
-from omnigraph_compiler.parsing import Rejection
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph_compiler.schema.parse import vector_dimension
 from omnigraph_compiler.types import BASE_TYPES, PropType
 
 ANONYMOUS = "_"
@@ -113,11 +111,7 @@ def check_params(fail: Fail, declared: tuple[ast.Param, ...]) -> dict[str, PropT
 def _param_type(fail: Fail, written: ast.ParamType) -> PropType:
     name = written.name
     if written.dimension is not None and name == "Vector":
-        try:
-            dimension = vector_dimension(written.dimension, written.span)
-        except Rejection as rejection:
-            fail.report.fail("parse", rejection.text, rejection.at)
-        return PropType("Vector", written.nullable, dimension=dimension)
+        return PropType("Vector", written.nullable, dimension=written.dimension)
     if name not in BASE_TYPES or written.dimension is not None:
         if name == "Vector":
             help_text: str | None = "a vector parameter needs its dimension: `Vector(3)`; lists of vectors do not exist"
