@@ -49,3 +49,11 @@ def _column(name: str, type_: PropType) -> pa.Field:
 def table_key(type_: NodeType | EdgeType) -> str:
     """`node:T` or `edge:E`."""
     return f"{'edge' if isinstance(type_, EdgeType) else 'node'}:{type_.name}"
+
+
+def blob_column(values: pa.LargeBinaryArray) -> pa.Array:
+    """Inline bytes as the values of a `Blob` column; null stays null."""
+    absent = [pa.nulls(len(values), type_) for type_ in (pa.string(), pa.uint64(), pa.uint64())]
+    names = ["data", "uri", "position", "size"]
+    storage = pa.StructArray.from_arrays([values, *absent], names=names, mask=values.is_null())
+    return pa.ExtensionArray.from_storage(lance.blob_field("blob").type, storage)

@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -191,6 +192,11 @@ class TableStorage:
         return StagedHandle(
             handle.path, handle.branch, handle.version, kind, operation_id, transaction.uuid, int(rows), transaction
         )
+
+    def attribute(self, staged: StagedHandle, operation_id: str) -> StagedHandle:
+        """The same staged write, marked with the operation that is about to commit it."""
+        staged._transaction.transaction_properties = {OPERATION_ID: operation_id}
+        return replace(staged, operation_id=operation_id)
 
     # Committing
 

@@ -1,0 +1,150 @@
+"""Reading the manifest: fresh and past snapshots, branches, and the format stamp."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+
+from omnigraph_sql import failpoints
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, UnsupportedFormat
+from omnigraph_sql.manifest.journal import CommitGraph
+from omnigraph_sql.manifest.snapshot import Snapshot, reconstruct
+from omnigraph_sql.storage.catalogue import ManifestTable
+
+MAIN = "main"
+LOCK_BRANCH = "__schema_apply_lock__"
+CURRENT_STAMP = 3
+_SNAPSHOTS = 64
+
+
+def lineage(branch: str) -> str | None:
+    """The branch of the manifest dataset behind a graph branch; main is its own lineage."""
+    return None if branch == MAIN else branch
+
+
+class ManifestCoordinator:
+    """Snapshots by branch, version and commit, kept by manifest version."""
+
+    def __init__(self, table: ManifestTable, journal: CommitGraph) -> None:
+        self.table = table
+        self.journal = journal
+        self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # Snapshots
+
+    def fresh(self, branch: str) -> Snapshot:
+        """The snapshot a branch shows now: one probe of the manifest, and a read only if it moved."""
+        return self.at_version(branch, self._head(branch))
+
+    def _head(self, branch: str) -> int:
+        try:
+            return self.table.head(lineage(branch))
+        except NotFound:
+            hint = f"there are {', '.join(self.branches())}"
+            raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint) from None
+
+    def at_version(self, branch: str, version: int) -> Snapshot:
+        key = (branch, version)
+        with self._lock:
+            found = self._snapshots.get(key)
+            if found is not None:
+                self._snapshots.move_to_end(key)
+                return found
+        try:
+            rows = self.table.read(lineage(branch), version)
+        except NotFound:
+            text = f"branch `{branch}` has no version {version}"
+            raise NotFound(text, what="version", name=str(version), hint="list the commits of the branch") from None
+        snapshot = reconstruct(branch, version, rows)
+        with self._lock:
+            self._snapshots[key] = snapshot
+            if len(self._snapshots) > _SNAPSHOTS:
+                self._snapshots.popitem(last=False)
+        return snapshot
+
+    def at_commit(self, commit_id: str) -> Snapshot:
+        commit = self.journal.find(commit_id)
+        if commit is None:
+            raise NotFound(f"there is no commit `{commit_id}`", what="commit", name=commit_id)
+        return self.at_version(commit.manifest_branch or MAIN, commit.manifest_version)
+
+    def forget(self, branch: str) -> None:
+        """Drop what is kept about a branch that was deleted; its name may come back with other content."""
+        with self._lock:
+            for key in [key for key in self._snapshots if key[0] == branch]:
+                del self._snapshots[key]
+
+    # Format
+
+    def check_stamp(self, branch: str = MAIN) -> int:
+        """The format of the manifest; a newer one is refused, never guessed at."""
+        stamp = self.table.stamp(lineage(branch))
+        if stamp > CURRENT_STAMP:
+            text = f"the graph has format {stamp}, this release understands up to {CURRENT_STAMP}: upgrade first"
+            raise UnsupportedFormat(text, found=str(stamp), supported=str(CURRENT_STAMP))
+        return stamp
+
+    def migrate_stamp(self) -> None:
+        """Bring an older format to the current one. Each step may be repeated, also after a crash in the middle."""
+        stamp = self.check_stamp()
+        if stamp < 2:
+            if not self.table.is_annotated(None):
+                self.table.annotate(None)
+            self.table.set_stamp(None, 2)
+        if stamp < CURRENT_STAMP:
+            for name in self.table.branches():
+                if name.startswith("__run__"):
+                    self.table.delete_branch(name)
+            self.table.set_stamp(None, CURRENT_STAMP)
+
+    # Branches
+
+    def branches(self) -> list[str]:
+        """Public branch names, sorted; main is among them."""
+        return sorted([MAIN, *(name for name in self.table.branches() if name != LOCK_BRANCH)])
+
+    def require(self, branch: str) -> str:
+        """A branch name that may be read and written."""
+        name = branch.strip()
+        if name == LOCK_BRANCH:
+            raise BadRequest(f"`{name}` is reserved", hint="choose another branch")
+        if name != MAIN and name not in self.table.branches():
+            hint = f"there are {', '.join(self.branches())}"
+            raise NotFound(f"there is no branch `{name}`", what="branch", name=name, hint=hint)
+        return name
+
+    def create_branch(self, name: str, base: Snapshot) -> None:
+        """Fork the manifest; no table is copied."""
+        name = check_branch_name(name, self.branches())
+        self.table.create_branch(name, lineage(base.branch), base.manifest_version)
+        failpoints.hit("branch_create.after_ref")
+
+    def delete_branch(self, name: str) -> None:
+        """Remove the authority over a branch. Its table branches are the caller's business."""
+        for other, (parent, _) in self.table.branches().items():
+            if parent == name:
+                text = f"`{name}` cannot be deleted: `{other}` was created from it"
+                raise Conflict(text, reason="descendants", hint=f"delete `{other}` first")
+        self.table.delete_branch(name)
+        self.forget(name)
+        failpoints.hit("branch_delete.after_ref")
+
+
+def check_branch_name(name: str, existing: list[str]) -> str:
+    """A name for a new branch: well-formed, free, and no path prefix of another."""
+    name = name.strip()
+    segments = name.split("/")
+    if name in (MAIN, LOCK_BRANCH):
+        raise BadRequest(f"the branch name `{name}` is reserved", hint="choose another name")
+    if not all(re.fullmatch(r"[\w.\-]+", segment) for segment in segments) or ".." in name or name.endswith(".lock"):
+        text = f"`{name}` is not a branch name"
+        hint = "use letters, digits, `.`, `_`, `-` and `/` between segments; not `..`, not ending in `.lock`"
+        raise BadRequest(text, hint=hint)
+    if name in existing:
+        raise Conflict(f"the branch `{name}` exists already", reason="exists", hint="delete it first or choose another name")
+    for other in existing:
+        if other.startswith(f"{name}/") or name.startswith(f"{other}/"):
+            raise Conflict(f"`{name}` and `{other}` cannot both exist: one is a path prefix of the other", reason="prefix")
+    return name

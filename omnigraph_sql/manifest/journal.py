@@ -1,0 +1,161 @@
+"""The commit journal: a convergent record of every publish, for history and time travel.
+
+The head row of a manifest decides; the journal follows it. Whoever publishes first makes sure that the commit before it is
+recorded, so a publisher that died between the two leaves no hole.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph_sql.manifest.snapshot import Intent
+from omnigraph_sql.storage.catalogue import AppendLog
+from omnigraph_sql.storage.objects import ObjectStore
+
+COMMITS = "_graph_commits.lance"
+ACTORS = "_graph_commit_actors.lance"
+
+_COMMIT_SCHEMA = pa.schema(
+    [
+        pa.field("graph_commit_id", pa.string(), nullable=False),
+        pa.field("manifest_branch", pa.string()),
+        pa.field("manifest_version", pa.uint64(), nullable=False),
+        pa.field("parent_commit_id", pa.string()),
+        pa.field("merged_parent_commit_id", pa.string()),
+        pa.field("actor_id", pa.string()),
+        pa.field("created_at", pa.int64(), nullable=False),
+        pa.field("message", pa.string()),
+        pa.field("idempotency_key", pa.string()),
+    ]
+)
+_ACTOR_SCHEMA = pa.schema(
+    [
+        pa.field("graph_commit_id", pa.string(), nullable=False),
+        pa.field("actor_id", pa.string(), nullable=False),
+        pa.field("created_at", pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One published change of the graph."""
+
+    graph_commit_id: str
+    manifest_branch: str | None
+    manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str | None
+    created_at: int
+    """Microseconds since 1970."""
+    message: str | None
+    idempotency_key: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        return tuple(parent for parent in (self.parent_commit_id, self.merged_parent_commit_id) if parent)
+
+
+class CommitGraph:
+    """All recorded commits of a graph."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._log = AppendLog(objects, COMMITS, _COMMIT_SCHEMA)
+        self._actors = AppendLog(objects, ACTORS, _ACTOR_SCHEMA)
+        self._known: dict[str, Commit] = {}
+        self._lock = threading.Lock()
+
+    def exists(self) -> bool:
+        return self._log.exists()
+
+    def record(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
+        """Append a commit unless it is recorded already."""
+        found = self.find(intent.graph_commit_id)
+        if found is not None:
+            return found
+        commit = Commit(
+            intent.graph_commit_id,
+            branch,
+            manifest_version,
+            intent.parent_commit_id,
+            intent.merged_parent_commit_id,
+            intent.actor_id,
+            intent.created_at,
+            intent.message,
+            intent.idempotency_key,
+        )
+        self._log.append([commit.to_dict()])
+        if commit.actor_id is not None:
+            entry = {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
+            self._actors.append([entry])
+        with self._lock:
+            self._known[commit.graph_commit_id] = commit
+        return commit
+
+    def find(self, commit_id: str) -> Commit | None:
+        with self._lock:
+            known = self._known.get(commit_id)
+        if known is not None:
+            return known
+        row = self._log.find("graph_commit_id", commit_id)
+        if row is None:
+            return None
+        commit = Commit(**row)
+        with self._lock:
+            self._known[commit_id] = commit
+        return commit
+
+    def find_key(self, idempotency_key: str, head: str | None) -> Commit | None:
+        """The commit of a branch's history that carries an idempotency key."""
+        row = self._log.find("idempotency_key", idempotency_key)
+        if row is None or head is None:
+            return None
+        return next((commit for commit in self.history(head) if commit.idempotency_key == idempotency_key), None)
+
+    def history(self, head: str) -> list[Commit]:
+        """Everything reachable from a commit, newest first; a commit never stands before its children."""
+        commits = {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
+        reachable = _reachable(commits, head)
+        children = dict.fromkeys(reachable, 0)
+        for commit_id in reachable:
+            for parent in commits[commit_id].parents:
+                if parent in children:
+                    children[parent] += 1
+        ready = [(_order(commits[commit_id]), commit_id) for commit_id in reachable if children[commit_id] == 0]
+        heapq.heapify(ready)
+        ordered: list[Commit] = []
+        while ready:
+            _, commit_id = heapq.heappop(ready)
+            ordered.append(commits[commit_id])
+            for parent in commits[commit_id].parents:
+                if parent in children:
+                    children[parent] -= 1
+                    if children[parent] == 0:
+                        heapq.heappush(ready, (_order(commits[parent]), parent))
+        return ordered
+
+
+def _reachable(commits: dict[str, Commit], head: str) -> set[str]:
+    found: set[str] = set()
+    waiting: list[str] = [head]
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id in commits and commit_id not in found:
+            found.add(commit_id)
+            waiting.extend(commits[commit_id].parents)
+    return found
+
+
+def _order(commit: Commit) -> tuple[int, int, Iterable[int]]:
+    """Newest first in a min-heap."""
+    return (-commit.manifest_version, -commit.created_at, tuple(-ord(char) for char in commit.graph_commit_id))

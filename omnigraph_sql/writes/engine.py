@@ -1,0 +1,74 @@
+"""What every operation on an open graph shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from omnigraph_compiler import Catalog, EdgeType, NodeType
+from omnigraph_sql.errors import NotFound
+from omnigraph_sql.manifest.coordinator import ManifestCoordinator
+from omnigraph_sql.manifest.journal import CommitGraph
+from omnigraph_sql.manifest.publisher import ManifestBatchPublisher
+from omnigraph_sql.storage.catalogue import AppendLog, ManifestTable
+from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.tables import InlineCommitResidual, TableStorage, open_storage
+from omnigraph_sql.writes.locks import WriteQueueManager
+from omnigraph_sql.writes.sidecar import Sidecars
+
+AUDIT = "_graph_commit_recoveries.lance"
+_AUDIT_SCHEMA = pa.schema(
+    [
+        pa.field("graph_commit_id", pa.string()),
+        pa.field("recovery_kind", pa.string(), nullable=False),
+        pa.field("recovery_for_actor", pa.string()),
+        pa.field("operation_id", pa.string(), nullable=False),
+        pa.field("sidecar_writer_kind", pa.string(), nullable=False),
+        pa.field("per_table_outcomes", pa.string(), nullable=False),
+        pa.field("created_at", pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass
+class Engine:
+    """One graph root and the parts that work on it."""
+
+    root: Path
+    objects: ObjectStore
+    storage: TableStorage
+    storage_inline: InlineCommitResidual
+    coordinator: ManifestCoordinator
+    publisher: ManifestBatchPublisher
+    locks: WriteQueueManager
+    sidecars: Sidecars
+    audit: AppendLog
+    catalog: Catalog
+
+    def type_of(self, table_key: str) -> NodeType | EdgeType:
+        kind, _, name = table_key.partition(":")
+        types = self.catalog.nodes if kind == "node" else self.catalog.edges
+        if name not in types:
+            raise NotFound(f"there is no {kind} type `{name}`", what="type", name=name)
+        return types[name]
+
+
+def assemble(root: Path, catalog: Catalog) -> Engine:
+    """The engine of a root; opens nothing yet."""
+    storage, inline = open_storage(root)
+    objects = storage.objects
+    coordinator = ManifestCoordinator(ManifestTable(objects), CommitGraph(objects))
+    return Engine(
+        root,
+        objects,
+        storage,
+        inline,
+        coordinator,
+        ManifestBatchPublisher(coordinator),
+        WriteQueueManager(root),
+        Sidecars(objects),
+        AppendLog(objects, AUDIT, _AUDIT_SCHEMA),
+        catalog,
+    )

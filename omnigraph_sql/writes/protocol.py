@@ -1,0 +1,342 @@
+"""The write protocol: prepare, stage, gates, sidecar, effects, publish, journal.
+
+Every operation that changes tables runs through `execute`. A failure before the sidecar leaves nothing but unreferenced files;
+a failure after it is undone here, under the same sidecar, or by whoever finds it later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from omnigraph_sql import failpoints, ulid
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
+from omnigraph_sql.manifest.changes import Pin, Update
+from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.publisher import check_expected
+from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.writes.engine import Engine
+from omnigraph_sql.writes.locks import table_lock
+from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep
+from omnigraph_sql.writes.sidecar import Sidecar, SidecarTable
+
+REPREPARE_ATTEMPTS = 3
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TableWrite:
+    """What happens to one table. `rows` for append, merge and overwrite; `ids` for delete."""
+
+    table_key: str
+    kind: str
+    rows: pa.Table | None = None
+    ids: pa.Array | None = None
+
+    @property
+    def strict(self) -> bool:
+        """Whether the write depends on the exact content it was prepared on."""
+        return self.kind in ("overwrite", "delete")
+
+
+@dataclass(frozen=True)
+class Prepared(Generic[T]):
+    """A validated operation: its writes, the tables it was validated against, and what to tell the caller."""
+
+    writes: tuple[TableWrite, ...]
+    reads: frozenset[str]
+    result: T
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Provenance:
+    writer_kind: str
+    actor: str | None = None
+    message: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    commit: Commit | None
+    result: T
+    replayed: bool = False
+
+
+@dataclass
+class _Attempt(Generic[T]):
+    """State of one pass through the phases."""
+
+    snapshot: Snapshot
+    prepared: Prepared[T]
+    staged: dict[str, StagedHandle] = field(default_factory=dict)
+
+
+def execute(
+    engine: Engine,
+    branch: str,
+    prepare: Callable[[Snapshot], Prepared[T]],
+    provenance: Provenance,
+    precondition: Callable[[Snapshot], None] = lambda snapshot: None,
+) -> Outcome[T]:
+    """Run one operation. Publishes at most once; a write that changes nothing publishes nothing."""
+    branch = engine.coordinator.require(branch)
+    sweep(engine, full=False)
+    for attempt in range(REPREPARE_ATTEMPTS + 1):
+        snapshot = engine.coordinator.fresh(branch)
+        engine.publisher.reconcile(snapshot)
+        precondition(snapshot)
+        first = _Attempt(snapshot, prepare(snapshot))
+        if not first.prepared.writes:
+            return Outcome(None, first.prepared.result)
+        _stage(engine, first)
+        failpoints.hit("mutation.post_stage_pre_gates")
+        try:
+            return _gated(engine, branch, first, prepare, provenance, precondition)
+        except (Conflict, ExpectedVersionMismatch) as error:
+            # Our effects are undone by now. A write that does not depend on exact content looks again.
+            retry = isinstance(error, ExpectedVersionMismatch) or error.reason in ("commit", "rebased")
+            if not retry or _is_strict(first.prepared) or attempt == REPREPARE_ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _is_strict(prepared: Prepared[T]) -> bool:
+    return prepared.strict or any(write.strict for write in prepared.writes)
+
+
+def _gated(
+    engine: Engine,
+    branch: str,
+    first: _Attempt[T],
+    prepare: Callable[[Snapshot], Prepared[T]],
+    provenance: Provenance,
+    precondition: Callable[[Snapshot], None],
+) -> Outcome[T]:
+    keys = [table_lock(write.table_key, branch) for write in first.prepared.writes]
+    with engine.locks.hold(keys, shared=["__schema__"]):
+        fresh = engine.coordinator.fresh(branch)
+        precondition(fresh)
+        replay = _replay(engine, fresh, provenance)
+        if replay is not None:
+            return Outcome(replay, first.prepared.result, replayed=True)
+        attempt = first
+        if _moved(first, fresh):
+            if _is_strict(first.prepared):
+                check_expected(fresh, _expected(first))
+            attempt = _Attempt(fresh, prepare(fresh))
+            if not {write.table_key for write in attempt.prepared.writes} <= {w.table_key for w in first.prepared.writes}:
+                raise ExpectedVersionMismatch(
+                    "the write touches other tables than when it was prepared",
+                    table_key=attempt.prepared.writes[0].table_key,
+                    expected=0,
+                    actual=0,
+                )
+            if not attempt.prepared.writes:
+                return Outcome(None, attempt.prepared.result)
+            _stage(engine, attempt)
+        _check_drift(engine, attempt)
+        return _commit(engine, branch, attempt, provenance)
+
+
+def _replay(engine: Engine, snapshot: Snapshot, provenance: Provenance) -> Commit | None:
+    if provenance.idempotency_key is None or snapshot.head is None:
+        return None
+    return engine.coordinator.journal.find_key(provenance.idempotency_key, snapshot.head.graph_commit_id)
+
+
+def _touched(attempt: _Attempt[T]) -> set[str]:
+    return {write.table_key for write in attempt.prepared.writes} | attempt.prepared.reads
+
+
+def _moved(attempt: _Attempt[T], fresh: Snapshot) -> bool:
+    return any(attempt.snapshot.entries.get(key) != fresh.entries.get(key) for key in _touched(attempt))
+
+
+def _expected(attempt: _Attempt[T]) -> dict[str, Pin]:
+    pins = {}
+    for key in _touched(attempt):
+        entry = attempt.snapshot.entries.get(key)
+        pins[key] = Pin(entry.version, entry.branch, entry.transaction_uuid) if entry else Pin(attempt.snapshot.pin(key))
+    return pins
+
+
+# Staging ---------------------------------------------------------------------------------------------------------
+
+
+def owner_of(table_branch: str | None) -> str | None:
+    """The graph branch that owns a table branch: forks are named `<graph branch>.<operation suffix>`."""
+    return None if table_branch is None else table_branch.rsplit(".", 1)[0]
+
+
+def _needs_fork(snapshot: Snapshot, entry: Entry) -> bool:
+    owner = owner_of(entry.branch)
+    return owner != (None if snapshot.branch == "main" else snapshot.branch)
+
+
+def _open(engine: Engine, entry: Entry) -> SnapshotHandle:
+    return engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+
+
+def _stage(engine: Engine, attempt: _Attempt[T]) -> None:
+    """Write the files of every table that lives on this branch already; forked tables are staged on their fork."""
+    for write in attempt.prepared.writes:
+        entry = attempt.snapshot.entry(write.table_key)
+        if not _needs_fork(attempt.snapshot, entry):
+            attempt.staged[write.table_key] = stage_write(engine, _open(engine, entry), write, "")
+
+
+def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, operation_id: str) -> StagedHandle:
+    storage = engine.storage
+    if write.kind == "delete":
+        assert write.ids is not None
+        return storage.stage_delete(handle, write.ids, operation_id)
+    assert write.rows is not None
+    stage = {"append": storage.stage_append, "merge": storage.stage_merge_insert, "overwrite": storage.stage_overwrite}
+    return stage[write.kind](handle, write.rows, operation_id)
+
+
+def _check_drift(engine: Engine, attempt: _Attempt[T]) -> None:
+    """A head ahead of what the manifest shows belongs to somebody; a write never folds it in."""
+    for write in attempt.prepared.writes:
+        entry = attempt.snapshot.entry(write.table_key)
+        if _needs_fork(attempt.snapshot, entry):
+            continue
+        head = engine.storage.open_head(entry.path, entry.branch)
+        if head.version > entry.version:
+            pending = [engine.sidecars.read(each) for each in engine.sidecars.pending()]
+            claimed = any(
+                sidecar is not None
+                and sidecar.branch == attempt.snapshot.branch
+                and any(table.table_key == write.table_key for table in sidecar.tables)
+                for sidecar in pending
+            )
+            hint = "reopen the graph read-write" if claimed else "run repair"
+            text = f"{write.table_key} has version {head.version}, but the graph shows {entry.version}"
+            raise Conflict(text, reason="drift", hint=hint)
+
+
+# Effects ---------------------------------------------------------------------------------------------------------
+
+
+def _commit(engine: Engine, branch: str, attempt: _Attempt[T], provenance: Provenance) -> Outcome[T]:
+    operation_id = ulid.new()
+    sidecar = _sidecar(branch, attempt, provenance, operation_id)
+    with engine.locks.own(operation_id), _undone(engine, sidecar) as effects:
+        effects.recovered = None
+        engine.sidecars.write(sidecar)
+        effects.started = True
+        failpoints.hit("write.post_sidecar_pre_effect")
+        changes = [_effect(engine, sidecar, attempt, write) for write in _ordered(attempt)]
+        failpoints.hit("write.post_effects_pre_publish")
+        published = engine.publisher.publish(branch, changes, _expected(attempt), sidecar.intent)
+        failpoints.hit("write.before_sidecar_delete")
+        _forget(engine, operation_id)
+        return Outcome(published.commit, attempt.prepared.result, published.replayed)
+    assert effects.recovered is not None
+    return Outcome(effects.recovered, attempt.prepared.result)
+
+
+def _ordered(attempt: _Attempt[T]) -> list[TableWrite]:
+    return sorted(attempt.prepared.writes, key=lambda write: write.table_key)
+
+
+def _sidecar(branch: str, attempt: _Attempt[T], provenance: Provenance, operation_id: str) -> Sidecar:
+    tables = []
+    for write in _ordered(attempt):
+        entry = attempt.snapshot.entry(write.table_key)
+        forks = _needs_fork(attempt.snapshot, entry)
+        staged = attempt.staged.get(write.table_key)
+        tables.append(
+            SidecarTable(
+                write.table_key,
+                entry.path,
+                f"{branch}.{operation_id[-10:]}" if forks else entry.branch,
+                entry.version,
+                entry.version + 1,
+                (staged.transaction_uuid,) if staged else (),
+                (entry.branch, entry.version) if forks else None,
+                entry.branch,
+                entry.transaction_uuid,
+            )
+        )
+    parent = attempt.snapshot.head.graph_commit_id if attempt.snapshot.head else None
+    intent = Intent(
+        ulid.new(),
+        parent,
+        now_us(),
+        provenance.writer_kind,
+        actor_id=provenance.actor,
+        operation_id=operation_id,
+        message=provenance.message,
+        idempotency_key=provenance.idempotency_key,
+    )
+    return Sidecar(operation_id, provenance.writer_kind, branch, provenance.actor, intent, tuple(tables))
+
+
+def _effect(engine: Engine, sidecar: Sidecar, attempt: _Attempt[T], write: TableWrite) -> Update:
+    """Move the head of one table."""
+    if not engine.sidecars.exists(sidecar):
+        engine.sidecars.write(sidecar)  # somebody took us for dead; what follows must stay attributable
+    table = next(each for each in sidecar.tables if each.table_key == write.table_key)
+    if table.fork_from is not None and table.table_branch is not None:
+        handle = engine.storage.fork(table.table_path, *table.fork_from, table.table_branch)
+        failpoints.hit("write.post_fork_pre_commit")
+        staged = stage_write(engine, handle, write, sidecar.operation_id)
+    else:
+        handle = _open(engine, attempt.snapshot.entry(write.table_key))
+        staged = engine.storage.attribute(attempt.staged[write.table_key], sidecar.operation_id)
+    new = engine.storage.commit_staged(handle, staged)
+    failpoints.hit("write.post_table_commit")
+    state = engine.storage.state(new)
+    return Update(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
+
+
+@dataclass
+class _Effects:
+    started: bool = False
+    recovered: Commit | None = None
+
+
+@contextmanager
+def _undone(engine: Engine, sidecar: Sidecar) -> Iterator[_Effects]:
+    """Undo on any exception after the sidecar was written, unless the operation turns out to be published."""
+    effects = _Effects()
+    try:
+        yield effects
+    except Exception:
+        if not effects.started:
+            _forget(engine, sidecar.operation_id)
+            raise
+        commit = _settle(engine, sidecar)
+        if commit is None:
+            raise
+        effects.recovered = commit
+
+
+def _settle(engine: Engine, sidecar: Sidecar) -> Commit | None:
+    snapshot = engine.coordinator.fresh(sidecar.branch)
+    engine.publisher.reconcile(snapshot)
+    published = find_published(engine, sidecar)
+    if published is not None:
+        _forget(engine, sidecar.operation_id)
+        return published
+    if not engine.sidecars.exists(sidecar):
+        engine.sidecars.write(sidecar)
+    tables = [classify(engine, sidecar, table, snapshot) for table in sidecar.tables]
+    roll_back(engine, sidecar, tables)
+    return None
+
+
+def _forget(engine: Engine, operation_id: str) -> None:
+    """Remove a sidecar whose operation is settled; a failure is healed by the next entry."""
+    try:
+        engine.sidecars.remove(operation_id)
+    except OmnigraphError:
+        return

@@ -1,0 +1,146 @@
+"""From columns of values to the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph_compiler import Catalog, EdgeType, NodeType, Property
+from omnigraph_compiler.diagnostics import did_you_mean
+from omnigraph_compiler.values import stored_scalar
+from omnigraph_sql import ulid
+from omnigraph_sql.storage.columns import arrow_type, blob_column, table_key, table_schema
+from omnigraph_sql.writes.reading.ids import key_ids
+from omnigraph_sql.writes.reading.model import TableBatch
+
+SYSTEM_NAMES = frozenset(
+    {
+        "_rowid",
+        "_rowaddr",
+        "_rowoffset",
+        "_row_created_at_version",
+        "_row_last_updated_at_version",
+        "_distance",
+        "_score",
+        "_tombstone",
+    }
+)
+ENDPOINT_NAMES = frozenset({"src", "dst", "from", "to"})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A type and its table, as the readers need them."""
+
+    type: NodeType | EdgeType
+
+    @cached_property
+    def key(self) -> str:
+        return table_key(self.type)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return table_schema(self.type)
+
+    @property
+    def is_edge(self) -> bool:
+        return isinstance(self.type, EdgeType)
+
+    @property
+    def properties(self) -> Mapping[str, Property]:
+        return self.type.properties
+
+    @cached_property
+    def node_with_key(self) -> NodeType | None:
+        return self.type if isinstance(self.type, NodeType) and self.type.key is not None else None
+
+    @cached_property
+    def value_types(self) -> Mapping[str, pa.DataType]:
+        """The Arrow types of the properties; Blobs are bytes until the very end."""
+        return {name: arrow_type(prop.type) for name, prop in self.properties.items()}
+
+    @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """Stored values of the properties that have a `@default`."""
+        return {
+            name: stored_scalar(prop.type, prop.default) for name, prop in self.properties.items() if prop.default is not None
+        }
+
+    def named(self, name: str) -> str:
+        """A property with its type, for messages."""
+        return f"`{self.type.name}.{name}`"
+
+    def is_reserved(self, name: str) -> bool:
+        """Whether no property of this type can ever have the name."""
+        return name in SYSTEM_NAMES or (self.is_edge and name in ENDPOINT_NAMES)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a table: values of the right types, ids only where they are given or follow from a key."""
+
+    lines: npt.NDArray[np.int64]
+    columns: Mapping[str, pa.Array]
+
+
+class Layouts:
+    """The types of a catalog, by the names that data uses for them."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._nodes = {name: Layout(node) for name, node in catalog.nodes.items()}
+        self._edges = {name: Layout(edge) for name, edge in catalog.edges.items()}
+
+    def node(self, name: str) -> Layout | None:
+        return self._nodes.get(name)
+
+    def edge(self, name: str) -> Layout | None:
+        """Edge types are found whatever the case of the name."""
+        edge = self._catalog.edge_by_word(name)
+        return None if edge is None else self._edges[edge.name]
+
+    def node_hint(self, name: str) -> str | None:
+        hint = did_you_mean(name, self._nodes)
+        edge = self.edge(name)
+        return hint if edge is None else f"`{edge.type.name}` is an edge type"
+
+    def edge_hint(self, name: str) -> str | None:
+        return f"`{name}` is a node type" if name in self._nodes else did_you_mean(name, self._edges)
+
+
+def with_key_ids(layout: Layout, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """The columns with the ids that follow from the key, where the type has one."""
+    node = layout.node_with_key
+    return {**columns, "id": key_ids(node, columns)} if node is not None else dict(columns)
+
+
+def to_batch(layout: Layout, parts: Sequence[Part]) -> TableBatch:
+    """One batch from parts of a table, in the order of their lines, with every id filled in."""
+    lines = np.concatenate([part.lines for part in parts])
+    columns = {name: _joined([part.columns[name] for part in parts]) for name in layout.schema.names}
+    if len(parts) > 1:
+        order = np.argsort(lines, kind="stable")
+        lines = lines[order]
+        columns = {name: column.take(order) for name, column in columns.items()}
+    given = columns["id"].is_valid()
+    absent = len(lines) - given.true_count
+    if absent:
+        columns["id"] = pc.replace_with_mask(columns["id"], pc.invert(given), ulid.new_many(absent))
+    arrays = [
+        blob_column(columns[name]) if name in layout.properties and layout.properties[name].type.is_blob else columns[name]
+        for name in layout.schema.names
+    ]
+    explicit = given if layout.node_with_key is None else pa.repeat(pa.scalar(False), len(lines))
+    rows = pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
+    return TableBatch(layout.key, rows, pa.array(lines), explicit)
+
+
+def _joined(arrays: list[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)

@@ -1,0 +1,146 @@
+"""What the readers hand out: batches of rows, rejected records, and the ceilings they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph_sql import errors
+
+
+@dataclass(frozen=True)
+class TableBatch:
+    """Rows of one table, ready to be validated: types and column order are the table's, every row has its id."""
+
+    table_key: str
+    rows: pa.RecordBatch
+    lines: pa.Int64Array
+    """Where each row came from: the line of a text, or the row of a table, counted from 1."""
+    explicit_id: pa.BooleanArray
+    """Whether the record itself named the id. False for nodes with a key, whose ids follow from it."""
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A record that cannot be loaded, and why."""
+
+    line: int
+    source: str | None
+    table_key: str | None
+    id: str | None
+    rule: str
+    """`json`, `record`, `id`, `blob`, `type`, `required` or `limit`."""
+    property: str | None
+    value: str | None
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON values; `type` is the name of the type alone."""
+        fields = asdict(self)
+        key = fields.pop("table_key")
+        return {
+            "line": fields.pop("line"),
+            "source": fields.pop("source"),
+            "type": None if key is None else key.partition(":")[2],
+            "table_key": key,
+            **fields,
+        }
+
+
+OnReject = Callable[[Reject], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Ceilings on what one record may hold; reaching one is allowed, passing it is not."""
+
+    line_bytes: int = 32 << 20
+    structural_characters: int = 131_072
+    """The characters `{}[],:` of a line, those inside strings not counted."""
+    blob_bytes: int = 32 << 20
+    """Of one value, decoded."""
+
+
+@dataclass(frozen=True)
+class Excess:
+    """By how much a ceiling was passed."""
+
+    resource: str
+    limit: int
+    actual: int
+
+
+class Complaint(Exception):  # noqa: N818 - not an error of its own: it becomes one when the record is known
+    """Why a value cannot be stored, without saying where it stands: `expects a number`, found `"x"`."""
+
+    def __init__(self, text: str, found: str | None = None, *, rule: str = "type", excess: Excess | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.found = found
+        self.rule = rule
+        self.excess = excess
+
+    @property
+    def sentence(self) -> str:
+        return self.text if self.found is None else f"{self.text}, found {self.found}"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one record."""
+
+    rule: str
+    message: str
+    table_key: str | None = None
+    id: str | None = None
+    property: str | None = None
+    value: str | None = None
+    hint: str | None = None
+    excess: Excess | None = None
+
+    def to_error(self, where: str) -> errors.OmnigraphError:
+        message = f"{where}: {self.message}"
+        if self.excess is not None:
+            excess = self.excess
+            return errors.ResourceLimit(
+                message, resource=excess.resource, limit=excess.limit, actual=excess.actual, hint=self.hint
+            )
+        if self.table_key is not None and self.rule in ("type", "required"):
+            return errors.ValidationFailed(
+                message, table_key=self.table_key, rule=self.rule, id=self.id, hint=self.hint
+            )
+        return errors.BadRequest(message, hint=self.hint)
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What happens to faulty records: reported when somebody listens, raised otherwise."""
+
+    source: str | None
+    unit: str
+    """`line` or `row`: what records are counted in."""
+    on_reject: OnReject | None
+
+    @property
+    def are_fatal(self) -> bool:
+        return self.on_reject is None
+
+    def report(self, number: int, fault: Fault) -> None:
+        where = f"{self.unit} {number}"
+        if self.on_reject is None:
+            raise fault.to_error(where)
+        self.on_reject(
+            Reject(
+                line=number,
+                source=self.source,
+                table_key=fault.table_key,
+                id=fault.id,
+                rule=fault.rule,
+                property=fault.property,
+                value=fault.value,
+                message=f"{where}: {fault.message}",
+            )
+        )

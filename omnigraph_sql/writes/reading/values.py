@@ -1,0 +1,220 @@
+"""JSON values as columns store them, checked one by one.
+
+Every refusal is a `Complaint` whose text is one of the constants or functions here, so that a value is refused in the
+same words wherever it comes from.
+"""
+
+from __future__ import annotations
+
+import binascii
+import datetime
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from omnigraph_compiler import PropType
+from omnigraph_compiler.diagnostics import clip
+from omnigraph_compiler.types import FLOATS, INTEGER_RANGES, INTEGERS
+from omnigraph_compiler.values import parse_date, parse_datetime, to_f32
+from omnigraph_sql.writes.reading.model import Complaint, Excess, Limits
+
+_EPOCH = datetime.date(1970, 1, 1)
+_DAY_MS = 86_400_000
+DAYS = ((datetime.date.min - _EPOCH).days, (datetime.date.max - _EPOCH).days)
+"""The days that can be written YYYY-MM-DD; others could be stored, but not shown or exported."""
+INSTANTS = (DAYS[0] * _DAY_MS, (DAYS[1] + 1) * _DAY_MS - 1)
+
+_WIDTHS = {"I32": "Int32", "I64": "Int64", "U32": "UInt32", "U64": "UInt64"}
+_INLINE = "base64:"
+_SHOWN = 200
+
+WHOLE = "expects a whole number"
+NUMBER = "expects a number"
+FINITE = "expects a finite number"
+BOOL = "expects true or false"
+STRING = "expects a string"
+DATE = "expects a date, written YYYY-MM-DD or as days since 1970-01-01"
+DATETIME = "expects an instant, written as in RFC 3339 or as milliseconds since 1970-01-01"
+DATE_RANGE = "exceeds Date range, which is 0001-01-01 to 9999-12-31"
+DATETIME_RANGE = "exceeds DateTime range, which is the years 0001 to 9999"
+NULL_ELEMENT = "expects elements that are not null"
+NUMERIC = "expects numeric elements"
+BLOB = "expects bytes, written base64:<data>"
+EXTERNAL_BLOB = "external blob references are not allowed"
+
+
+def integer_range(scalar: str) -> str:
+    low, high = INTEGER_RANGES[scalar]
+    return f"exceeds {_WIDTHS[scalar]} range, which is {low} to {high}"
+
+
+def float_range(scalar: str) -> str:
+    return f"exceeds {'Float32' if scalar == 'F32' else 'Float64'} range"
+
+
+def dimensions(type_: PropType) -> str:
+    return f"expects {type_.dimension} dimensions"
+
+
+def shown(value: Any, limit: int = 40) -> str:
+    """A value for a message, as JSON where it has a JSON form."""
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, Decimal | datetime.date | datetime.time):
+        return clip(str(value), limit)
+    try:
+        return clip(json.dumps(value, ensure_ascii=False, default=str), limit)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or deep nesting
+        return f"a value of type {type(value).__name__}"
+
+
+def recorded(value: Any) -> str | None:
+    """A value for the report of rejects, which has more room than a message."""
+    return None if value is None else shown(value, _SHOWN)
+
+
+def stored_value(type_: PropType, value: Any, limits: Limits) -> Any:
+    """A JSON value other than null as a column of that type stores it; raises `Complaint`."""
+    if type_.is_vector:
+        return _vector(type_, value)
+    if type_.is_list:
+        return _list(type_, value)
+    if type_.is_blob:
+        return blob(value, limits)
+    return _scalar(type_, value)
+
+
+def _list(type_: PropType, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        _refuse("expects an array", value)
+    item = type_.item
+    if None in value:
+        _refuse(NULL_ELEMENT, value)
+    return [_scalar(item, element) for element in value]
+
+
+def _vector(type_: PropType, value: Any) -> list[float]:
+    if not isinstance(value, list):
+        _refuse(f"expects an array of {type_.dimension} numbers", value)
+    if len(value) != type_.dimension:
+        raise Complaint(dimensions(type_), str(len(value)))
+    for element in value:
+        if not isinstance(element, int | float) or isinstance(element, bool):
+            _refuse(NUMERIC, element)
+    return [_float("F32", element) for element in value]
+
+
+def _scalar(type_: PropType, value: Any) -> Any:
+    scalar = type_.scalar
+    if scalar == "String":
+        return value if isinstance(value, str) else _refuse(STRING, value)
+    if scalar in INTEGERS:
+        return integer(scalar, value)
+    if scalar in FLOATS:
+        return _float(scalar, value)
+    if scalar == "Bool":
+        return value if isinstance(value, bool) else _refuse(BOOL, value)
+    return date(value) if scalar == "Date" else instant(value)
+
+
+def integer(scalar: str, value: Any) -> int:
+    """A whole number in range; one with a fraction of zero counts."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        _refuse(WHOLE, value)
+    if not isinstance(value, int):
+        if not math.isfinite(value):
+            _refuse(integer_range(scalar), value)
+        if value != int(value):
+            _refuse(WHOLE, value)
+        value = int(value)
+    low, high = INTEGER_RANGES[scalar]
+    return value if low <= value <= high else _refuse(integer_range(scalar), value)
+
+
+def _float(scalar: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(NUMBER, value)
+    try:
+        number = float(value)
+        # JSON has no infinity: one is made by reading a number that is too large.
+        return to_f32(number) if scalar == "F32" else to_finite(number)
+    except (ValueError, OverflowError):
+        return _refuse(float_range(scalar), value)
+
+
+def to_finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError("not a finite number")
+    return number
+
+
+def date(value: Any) -> int:
+    """Days since the epoch, from their number or a text."""
+    days = value
+    if isinstance(value, str):
+        try:
+            days = parse_date(value)
+        except ValueError:
+            _refuse(DATE, value)
+    elif isinstance(value, bool) or not isinstance(value, int):
+        _refuse(DATE, value)
+    return days if DAYS[0] <= days <= DAYS[1] else _refuse(DATE_RANGE, value)
+
+
+def instant(value: Any) -> int:
+    """Milliseconds since the epoch, from their number or a text."""
+    moment = value
+    if isinstance(value, str):
+        try:
+            moment = parse_datetime(value)
+        except ValueError:
+            _refuse(DATETIME, value)
+    elif isinstance(value, bool) or not isinstance(value, int):
+        _refuse(DATETIME, value)
+    return moment if INSTANTS[0] <= moment <= INSTANTS[1] else _refuse(DATETIME_RANGE, value)
+
+
+def blob(value: Any, limits: Limits) -> bytes:
+    """The bytes of a `base64:` text, or bytes as they are."""
+    if isinstance(value, bytes):
+        return _sized(value, len(value), limits)
+    if not isinstance(value, str):
+        _refuse(BLOB, value)
+    if not value.startswith(_INLINE):
+        raise Complaint(EXTERNAL_BLOB, shown(value), rule="blob")
+    data = value[len(_INLINE) :]
+    # Refused before it is decoded: what is too large should not be copied as well.
+    _sized(b"", len(data) // 4 * 3 - data[-2:].count("="), limits)
+    try:
+        return _sized(decoded := binascii.a2b_base64(data, strict_mode=True), len(decoded), limits)
+    except ValueError:  # text outside ASCII is one, too
+        return _refuse(BLOB, value)
+
+
+def _sized(data: bytes, size: int, limits: Limits) -> bytes:
+    if size > limits.blob_bytes:
+        excess = Excess("blob_bytes", limits.blob_bytes, size)
+        raise Complaint(f"holds {size} bytes, more than the {limits.blob_bytes} a Blob may have", rule="limit", excess=excess)
+    return data
+
+
+def _refuse(text: str, value: Any) -> NoReturn:
+    raise Complaint(text, shown(value))
+
+
+_KINDS: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def kind(value: Any) -> str:
+    """What a JSON value is, for messages about the shape of a record."""
+    return _KINDS[type(value)]
