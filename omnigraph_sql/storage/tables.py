@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance.dataset import LanceOperation, Transaction
 from lance.fragment import write_fragments
 
@@ -109,7 +110,7 @@ class TableStorage:
         self,
         handle: SnapshotHandle,
         columns: Sequence[str] | None = None,
-        filter: str | None = None,
+        filter: pc.Expression | None = None,
         limit: int | None = None,
         batch_rows: int | None = None,
     ) -> pa.RecordBatchReader:
@@ -124,7 +125,7 @@ class TableStorage:
         reader: pa.RecordBatchReader = scanner.to_reader()
         return reader
 
-    def count(self, handle: SnapshotHandle, filter: str | None = None) -> int:
+    def count(self, handle: SnapshotHandle, filter: pc.Expression | None = None) -> int:
         self.calls["count"] += 1
         return int(handle._dataset.count_rows(filter))
 

@@ -176,7 +176,7 @@ def _dates(array: pa.Array) -> Cast:
     if pa.types.is_string(array.type):
         return _date_texts(array)
     if pa.types.is_date(array.type):
-        days = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+        days = _days(array)
     elif pa.types.is_timestamp(array.type):
         return _midnights(array)
     elif pa.types.is_integer(array.type) and array.type != pa.uint64():
@@ -186,10 +186,16 @@ def _dates(array: pa.Array) -> Cast:
     return _within(days, pa.date32(), say.DAYS, say.DATE_RANGE)
 
 
+def _days(array: pa.Array) -> pa.Array:
+    if pa.types.is_date32(array.type):
+        return array.cast(pa.int32()).cast(pa.int64())
+    return _floored(array.cast(pa.int64()), _DAY_MS)
+
+
 def _midnights(array: pa.Array) -> Cast:
     """Instants as days, when no time of day is lost."""
     moments, flaws = _milliseconds(array)
-    floored = pc.divide(pc.subtract(moments, _modulo(moments, _DAY_MS)), _DAY_MS)
+    floored = _floored(moments, _DAY_MS)
     exact = pc.equal(_modulo(_ticks(array), _DAY_MS // 1000 * _per_second(array.type)), 0).fill_null(True)
     result = _within(pc.if_else(exact, floored, None), pa.date32(), say.DAYS, say.DATE_RANGE)
     return Cast(result.values, (*flaws, *_flaw(pc.invert(exact), "expects a date without a time of day"), *result.flaws))
@@ -213,8 +219,7 @@ def _instants(array: pa.Array) -> Cast:
         result = _within(moments, type_, say.INSTANTS, say.DATETIME_RANGE)
         return Cast(result.values, flaws + result.flaws)
     if pa.types.is_date(array.type):
-        days = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
-        return _within(pc.multiply(days, _DAY_MS), type_, say.INSTANTS, say.DATETIME_RANGE)
+        return _within(pc.multiply(_days(array), _DAY_MS), type_, say.INSTANTS, say.DATETIME_RANGE)
     if not pa.types.is_integer(array.type) or array.type == pa.uint64():
         _refuse(say.DATETIME, array)
     return _within(array.cast(pa.int64()), type_, say.INSTANTS, say.DATETIME_RANGE)
@@ -242,11 +247,14 @@ def _milliseconds(array: pa.Array) -> tuple[pa.Array, tuple[Flaw, ...]]:
     """Instants as milliseconds since the epoch, rounded down."""
     ticks, per_second = _ticks(array), _per_second(array.type)
     if per_second >= 1000:
-        step = per_second // 1000
-        return (ticks if step == 1 else pc.divide(pc.subtract(ticks, _modulo(ticks, step)), step)), ()
+        return _floored(ticks, per_second // 1000), ()
     low, high = say.INSTANTS[0] // 1000, say.INSTANTS[1] // 1000
     fits = pc.and_(pc.greater_equal(ticks, low), pc.less_equal(ticks, high)).fill_null(True)
     return pc.multiply(pc.if_else(fits, ticks, None), 1000), _flaw(pc.invert(fits), say.DATETIME_RANGE)
+
+
+def _floored(array: pa.Array, divisor: int) -> pa.Array:
+    return array if divisor == 1 else pa.array(np.asarray(array.fill_null(0)) // divisor, mask=np.asarray(array.is_null()))
 
 
 def _modulo(array: pa.Array, divisor: int) -> pa.Array:
@@ -283,9 +291,26 @@ class _Taken:
     lengths: npt.NDArray[np.int64]
     absent: npt.NDArray[np.bool_]
 
+    @property
+    def owners(self) -> Rows:
+        """The row of each element."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
     def rows(self, elements: pa.BooleanArray) -> Rows:
         """The rows of the chosen elements, each once."""
-        return np.unique(np.repeat(np.arange(len(self.lengths)), self.lengths)[_indices(elements)])
+        return np.unique(self.owners[_indices(elements)])
+
+    def flaws(self, flaws: Sequence[Flaw]) -> tuple[Flaw, ...]:
+        """Flaws of elements as flaws of their rows; each row speaks of its first."""
+        found: list[Flaw] = []
+        for flaw in flaws:
+            rows, first = np.unique(self.owners[flaw.rows], return_index=True)
+            elements = self.elements.take(flaw.rows[first]).to_pylist()
+            found += [
+                Flaw(np.array([row]), _element(flaw.explain, element))
+                for row, element in zip(rows.tolist(), elements, strict=True)
+            ]
+        return tuple(found)
 
 
 def _taken(array: pa.Array) -> _Taken:
@@ -301,10 +326,7 @@ def _lists(array: pa.Array, type_: PropType, limits: Limits) -> Cast:
     taken = _taken(array)
     result = cast(taken.elements, type_.item, limits)
     flaws = _rows_flaw(taken.rows(taken.elements.is_null()), _fixed(say.NULL_ELEMENT))
-    for flaw in result.flaws:
-        mask = np.zeros(len(taken.elements), dtype=np.bool_)
-        mask[flaw.rows] = True
-        flaws += _rows_flaw(taken.rows(pa.array(mask)), _element(flaw.explain, taken.elements[int(flaw.rows[0])].as_py()))
+    flaws += taken.flaws(result.flaws)
     offsets = np.concatenate([[0], np.cumsum(taken.lengths)]).astype(np.int32)
     mask = pa.array(taken.absent) if taken.absent.any() else None
     lists = pa.ListArray.from_arrays(pa.array(offsets), result.values, type=arrow_type(type_), mask=mask)
@@ -312,7 +334,7 @@ def _lists(array: pa.Array, type_: PropType, limits: Limits) -> Cast:
 
 
 def _element(explain: Explain, element: Any) -> Explain:
-    return lambda value: Complaint(explain(element).text, say.shown(value))
+    return lambda _: explain(element)
 
 
 def _vectors(array: pa.Array, type_: PropType) -> Cast:
@@ -324,10 +346,7 @@ def _vectors(array: pa.Array, type_: PropType) -> Cast:
     misfit = ~taken.absent & (taken.lengths != width)
     flaws = _rows_flaw(_where(misfit), lambda value: Complaint(say.dimensions(type_), str(len(value))))
     flaws += _rows_flaw(np.setdiff1d(taken.rows(taken.elements.is_null()), _where(misfit)), _fixed(say.NUMERIC))
-    for flaw in result.flaws:
-        mask = np.zeros(len(taken.elements), dtype=np.bool_)
-        mask[flaw.rows] = True
-        flaws += _rows_flaw(taken.rows(pa.array(mask)), _element(flaw.explain, taken.elements[int(flaw.rows[0])].as_py()))
+    flaws += taken.flaws(result.flaws)
     good = ~taken.absent & ~misfit
     elements = result.values
     if not good.all():
