@@ -35,9 +35,7 @@ class ManifestBatchPublisher:
     def __init__(self, coordinator: ManifestCoordinator) -> None:
         self._coordinator = coordinator
 
-    def publish(
-        self, branch: str, changes: Sequence[Change], expected: Mapping[str, Pin], intent: Intent
-    ) -> Published:
+    def publish(self, branch: str, changes: Sequence[Change], expected: Mapping[str, Pin], intent: Intent) -> Published:
         """Make changes visible, if every table is where the caller expects it."""
         journal = self._coordinator.journal
         for attempt in range(RETRY_BUDGET + 1):

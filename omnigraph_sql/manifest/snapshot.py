@@ -119,5 +119,10 @@ def _entry(key: str, locations: Mapping[str, str], row: Mapping[str, Any]) -> En
         raise Internal(f"the manifest shows a version of {key} but not where it is")
     evidence = json.loads(row["metadata"] or "{}")
     return Entry(
-        key, locations[key], row["table_version"], row["table_branch"], row["row_count"], evidence.get("transaction_uuid", "")
+        key,
+        locations[key],
+        row["table_version"],
+        row["table_branch"],
+        row["row_count"],
+        evidence.get("transaction_uuid", ""),
     )

@@ -104,7 +104,7 @@ class ManifestTable:
         return int(dataset.version)
 
     def compact(self, branch: str | None) -> None:
-        """Fold many small fragments into one; content stays the same and a lost race is no matter."""
+        """Fold many small fragments into one, once there are many. Content stays the same; a lost race is no matter."""
         _compact(self._open(branch, None))
 
     # Branches
@@ -174,7 +174,9 @@ class AppendLog:
     def read(self) -> list[dict[str, Any]]:
         if not self.exists():
             return []
-        rows: list[dict[str, Any]] = lance.dataset(str(self._objects.path(self._name)), session=self._session).to_table().to_pylist()
+        rows: list[dict[str, Any]] = (
+            lance.dataset(str(self._objects.path(self._name)), session=self._session).to_table().to_pylist()
+        )
         return rows
 
     def find(self, column: str, value: str) -> dict[str, Any] | None:

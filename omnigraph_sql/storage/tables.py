@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.dataset import LanceOperation, Transaction
+from lance.dataset import ColumnOrdering, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
@@ -113,9 +113,11 @@ class TableStorage:
         filter: pc.Expression | None = None,
         limit: int | None = None,
         batch_rows: int | None = None,
+        order_by: str | None = None,
     ) -> pa.RecordBatchReader:
         self.calls["scan"] += 1
         scanner = handle._dataset.scanner(
+            order_by=None if order_by is None else [ColumnOrdering(order_by)],
             columns=None if columns is None else list(columns),
             filter=filter,
             limit=limit,
@@ -164,7 +166,9 @@ class TableStorage:
         self.calls["stage"] += 1
         builder = handle._dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         transaction, stats = builder.execute_uncommitted(rows)
-        return self._staged(handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"])
+        return self._staged(
+            handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"]
+        )
 
     def stage_delete(self, handle: SnapshotHandle, ids: pa.Array, operation_id: str) -> StagedHandle:
         """Remove the rows with these ids."""
@@ -173,14 +177,19 @@ class TableStorage:
         transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
         return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
 
-    def stage_create_indices(self, handle: SnapshotHandle, specs: Iterable[tuple[str, str]], operation_id: str) -> StagedHandle:
+    def stage_create_indices(
+        self, handle: SnapshotHandle, specs: Iterable[tuple[str, str]], operation_id: str
+    ) -> StagedHandle:
         """Build indexes (column, kind) in one commit."""
         self.calls["stage"] += 1
         dataset = handle._dataset
         built = []
         for column, kind in specs:
             index = dataset.create_index_uncommitted(
-                column, kind, name=f"{column}_{kind.lower()}", fragment_ids=[each.fragment_id for each in dataset.get_fragments()]
+                column,
+                kind,
+                name=f"{column}_{kind.lower()}",
+                fragment_ids=[each.fragment_id for each in dataset.get_fragments()],
             )
             built.append(dataset.merge_existing_index_segments([index]) if kind == "INVERTED" else index)
         transaction = Transaction(handle.version, LanceOperation.CreateIndex(built, []), uuid=str(uuid.uuid4()))
@@ -204,7 +213,9 @@ class TableStorage:
     def commit_staged(self, handle: SnapshotHandle, staged: StagedHandle) -> SnapshotHandle:
         """Make a staged write the head of its table. Raises `Conflict` unless it lands exactly one version above its base."""
         if (handle.path, handle.branch, handle.version) != (staged.path, staged.branch, staged.base_version):
-            raise Internal(f"a write staged on version {staged.base_version} of {staged.path} is committed on another handle")
+            raise Internal(
+                f"a write staged on version {staged.base_version} of {staged.path} is committed on another handle"
+            )
         self.calls["commit"] += 1
         try:
             dataset = lance.LanceDataset.commit(handle._dataset, staged._transaction, max_retries=0)

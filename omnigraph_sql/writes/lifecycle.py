@@ -98,7 +98,11 @@ def _write_graph(engine: Engine, schema: str, catalog: Catalog, actor: str | Non
     failpoints.hit("init.after_schema_written")
     written += [IR, STATE]
     objects.write_text(IR, catalog.to_json())
-    state = {"format_version": _FORMAT, "schema_ir_hash": catalog.schema_hash, "schema_identity_version": catalog.next_identity}
+    state = {
+        "format_version": _FORMAT,
+        "schema_ir_hash": catalog.schema_hash,
+        "schema_identity_version": catalog.next_identity,
+    }
     objects.write_text(STATE, json.dumps(state))
     failpoints.hit("init.after_contract_written")
     changes: list[Change] = []
@@ -121,7 +125,11 @@ def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> Engin
     root = resolve_root(uri)
     objects = ObjectStore(root)
     if not objects.exists("__manifest/_versions"):
-        hint = "create one with init" if not objects.exists(SOURCE) else "its initialisation was interrupted: run init again with force"
+        hint = (
+            "create one with init"
+            if not objects.exists(SOURCE)
+            else "its initialisation was interrupted: run init again with force"
+        )
         raise NotFound(f"{root} is not a graph", what="graph", name=str(root), hint=hint)
     catalog = read_contract(objects)
     engine = assemble(root, catalog)

@@ -128,7 +128,9 @@ def _check_input(engine: Engine, incoming: Incoming, mode: LoadMode) -> None:
     repeated = counted.filter(pc.greater(counted.column("count_all"), 1))
     if repeated.num_rows:
         row_id = repeated.column("id")[0].as_py()
-        raise KeyConflict(f"the id `{row_id}` of {incoming.table_key} is in the input already", table_key=incoming.table_key, id=row_id)
+        raise KeyConflict(
+            f"the id `{row_id}` of {incoming.table_key} is in the input already", table_key=incoming.table_key, id=row_id
+        )
 
 
 def _prepare(

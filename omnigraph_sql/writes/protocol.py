@@ -16,6 +16,7 @@ import pyarrow as pa
 from omnigraph_sql import failpoints, ulid
 from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
 from omnigraph_sql.manifest.changes import Pin, Update
+from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, lineage
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import check_expected
 from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
@@ -87,6 +88,7 @@ def execute(
 ) -> Outcome[T]:
     """Run one operation. Publishes at most once; a write that changes nothing publishes nothing."""
     branch = engine.coordinator.require(branch)
+    _refuse_schema_apply(engine)
     sweep(engine, full=False)
     for attempt in range(REPREPARE_ATTEMPTS + 1):
         snapshot = engine.coordinator.fresh(branch)
@@ -121,6 +123,7 @@ def _gated(
 ) -> Outcome[T]:
     keys = [table_lock(write.table_key, branch) for write in first.prepared.writes]
     with engine.locks.hold(keys, shared=["__schema__"]):
+        _refuse_schema_apply(engine)
         fresh = engine.coordinator.fresh(branch)
         precondition(fresh)
         replay = _replay(engine, fresh, provenance)
@@ -143,6 +146,13 @@ def _gated(
             _stage(engine, attempt)
         _check_drift(engine, attempt)
         return _commit(engine, branch, attempt, provenance)
+
+
+def _refuse_schema_apply(engine: Engine) -> None:
+    """While a schema is being applied nobody else writes; the lock is a branch, so it holds across processes."""
+    if LOCK_BRANCH in engine.coordinator.table.branches():
+        text = "a schema change is being applied to the graph"
+        raise Conflict(text, reason="schema apply", hint="try again when it is done")
 
 
 def _replay(engine: Engine, snapshot: Snapshot, provenance: Provenance) -> Commit | None:
@@ -238,6 +248,7 @@ def _commit(engine: Engine, branch: str, attempt: _Attempt[T], provenance: Prove
         published = engine.publisher.publish(branch, changes, _expected(attempt), sidecar.intent)
         failpoints.hit("write.before_sidecar_delete")
         _forget(engine, operation_id)
+        engine.coordinator.table.compact(lineage(branch))
         return Outcome(published.commit, attempt.prepared.result, published.replayed)
     assert effects.recovered is not None
     return Outcome(effects.recovered, attempt.prepared.result)

@@ -164,9 +164,7 @@ def _restore(engine: Engine, sidecar: Sidecar, each: Classified) -> Update:
 
 
 def expected_pins(tables: Iterable[SidecarTable]) -> dict[str, Pin]:
-    return {
-        table.table_key: Pin(table.expected_version, table.expected_branch, table.expected_uuid) for table in tables
-    }
+    return {table.table_key: Pin(table.expected_version, table.expected_branch, table.expected_uuid) for table in tables}
 
 
 def _finish(
@@ -175,9 +173,7 @@ def _finish(
     """Audit, once per operation, and forget the sidecar."""
     failpoints.hit("recovery.record_audit")
     if engine.audit.find("operation_id", sidecar.operation_id) is None:
-        tables = [
-            {"table_key": each.table.table_key, "from_version": each.head, "to_version": to} for each, to in outcomes
-        ]
+        tables = [{"table_key": each.table.table_key, "from_version": each.head, "to_version": to} for each, to in outcomes]
         row = {
             "graph_commit_id": commit.graph_commit_id if commit else None,
             "recovery_kind": kind,

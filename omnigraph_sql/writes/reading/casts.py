@@ -119,7 +119,9 @@ def _integers(array: pa.Array, scalar: str) -> Cast:
     fits = pc.and_(pc.greater_equal(numbers, float(low)), pc.less(numbers, float(high + 1))).fill_null(True)
     good = pc.and_(whole, fits)
     kept = pc.if_else(good, numbers, None).cast(type_)
-    return Cast(kept, (*_flaw(pc.invert(whole), say.WHOLE), *_flaw(pc.and_(whole, pc.invert(fits)), say.integer_range(scalar))))
+    return Cast(
+        kept, (*_flaw(pc.invert(whole), say.WHOLE), *_flaw(pc.and_(whole, pc.invert(fits)), say.integer_range(scalar)))
+    )
 
 
 def _narrowed(array: pa.Array, type_: pa.DataType, scalar: str) -> Cast:
@@ -342,7 +344,9 @@ def _vectors(array: pa.Array, type_: PropType) -> Cast:
         _refuse(f"expects an array of {type_.dimension} numbers", array)
     width = type_.dimension or 0
     taken = _taken(array)
-    result = _floats(taken.elements, "F32") if not pa.types.is_null(taken.elements.type) else _no_numbers(len(taken.elements))
+    result = (
+        _floats(taken.elements, "F32") if not pa.types.is_null(taken.elements.type) else _no_numbers(len(taken.elements))
+    )
     misfit = ~taken.absent & (taken.lengths != width)
     flaws = _rows_flaw(_where(misfit), lambda value: Complaint(say.dimensions(type_), str(len(value))))
     flaws += _rows_flaw(np.setdiff1d(taken.rows(taken.elements.is_null()), _where(misfit)), _fixed(say.NUMERIC))
@@ -354,7 +358,9 @@ def _vectors(array: pa.Array, type_: PropType) -> Cast:
         chosen = np.repeat(good, taken.lengths)
         full[good] = np.asarray(elements.filter(pa.array(chosen)).fill_null(0)).reshape(-1, width)
         elements = pa.array(full.reshape(-1))
-    vectors = pa.FixedSizeListArray.from_arrays(elements, type=arrow_type(type_), mask=None if good.all() else pa.array(~good))
+    vectors = pa.FixedSizeListArray.from_arrays(
+        elements, type=arrow_type(type_), mask=None if good.all() else pa.array(~good)
+    )
     return Cast(vectors, flaws)
 
 

@@ -90,15 +90,9 @@ class FastReader:
         if len(odd):
             outcome.doubtful.append(odd)
         if len(certain) and not self._attempt(certain, outcome):
-            if self._learn(certain):
-                self._halve(certain, outcome)
-            else:
+            if not (self._learn(certain) and self._attempt(certain, outcome)):
                 self._divide(certain, outcome)
         return outcome
-
-    def _halve(self, lines: Lines, outcome: Outcome) -> None:
-        if not self._attempt(lines, outcome):
-            self._divide(lines, outcome)
 
     def _divide(self, lines: Lines, outcome: Outcome) -> None:
         """Corner the lines that Arrow refuses, so that the others need not go the exact way."""
@@ -106,7 +100,8 @@ class FastReader:
             outcome.doubtful.append(lines)
             return
         for piece in lines.pieces():
-            self._halve(piece, outcome)
+            if not self._attempt(piece, outcome):
+                self._divide(piece, outcome)
 
     def _attempt(self, lines: Lines, outcome: Outcome) -> bool:
         try:
@@ -177,7 +172,7 @@ class FastReader:
 
     def _convert(self, table: pa.Table, lines: Lines) -> tuple[Part, Rows]:
         """Columns of the right types, and the rows that need a closer look."""
-        layout, doubts = self._layout, [self._explicit_nulls(table, lines)]
+        layout, doubts = self._layout, [self._explicit_nulls(lines)]
         columns: dict[str, pa.Array] = {}
         if layout.is_edge:
             columns = {"src": _column(table, "from"), "dst": _column(table, "to")}
@@ -200,7 +195,7 @@ class FastReader:
             doubts.append(np.flatnonzero(np.asarray(pc.not_equal(given, columns["id"]).fill_null(False))))
         return Part(lines.numbers, columns), np.unique(np.concatenate(doubts))
 
-    def _explicit_nulls(self, table: pa.Table, lines: Lines) -> Rows:
+    def _explicit_nulls(self, lines: Lines) -> Rows:
         """Rows where a null is written that must not be taken for an absent member."""
         if not pc.any(pc.match_substring(lines.texts, "null")).as_py():
             return np.empty(0, dtype=np.int64)

@@ -70,7 +70,9 @@ class Layout:
     def defaults(self) -> Mapping[str, Any]:
         """Stored values of the properties that have a `@default`."""
         return {
-            name: stored_scalar(prop.type, prop.default) for name, prop in self.properties.items() if prop.default is not None
+            name: stored_scalar(prop.type, prop.default)
+            for name, prop in self.properties.items()
+            if prop.default is not None
         }
 
     def named(self, name: str) -> str:

@@ -109,9 +109,7 @@ class Fault:
                 message, resource=excess.resource, limit=excess.limit, actual=excess.actual, hint=self.hint
             )
         if self.table_key is not None and self.rule in ("type", "required"):
-            return errors.ValidationFailed(
-                message, table_key=self.table_key, rule=self.rule, id=self.id, hint=self.hint
-            )
+            return errors.ValidationFailed(message, table_key=self.table_key, rule=self.rule, id=self.id, hint=self.hint)
         return errors.BadRequest(message, hint=self.hint)
 
 

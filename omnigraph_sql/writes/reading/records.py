@@ -22,6 +22,7 @@ from omnigraph_sql.writes.reading.sources import Block, blocks, source_name
 _OPENING = re.compile(rb'[ \t]*\{[ \t]*"(type|edge)"[ \t]*:[ \t]*"([A-Za-z0-9_]+)"')
 _MOST_OPENINGS = 256
 _WORTH_IT = 64
+_LARGEST_BLOCK = 1 << 30  # offsets into a block have 32 bits
 DEFAULT_LIMITS = Limits()
 
 
@@ -43,7 +44,7 @@ def read_records(
     """
     faults = Faults(source_name(source), "line", on_reject)
     reader = RecordReader(catalog, faults, limits)
-    for block in blocks(source, batch_bytes, limits, faults):
+    for block in blocks(source, min(max(batch_bytes, 1), _LARGEST_BLOCK), limits, faults):
         yield from reader.read(block)
 
 
@@ -88,6 +89,8 @@ class RecordReader:
         rest &= np.asarray(pc.binary_length(lines.texts)) <= self._limits.structural_characters
         plain = rest.copy()
         for opening, layout in self._openings.items():
+            if not rest.any():
+                break
             _claim(lines, opening, layout, rest, masks)
         # Beginnings not met before: each is looked up once, then all lines that share it are claimed together.
         position = 0

@@ -196,7 +196,9 @@ def blob(value: Any, limits: Limits) -> bytes:
 def _sized(data: bytes, size: int, limits: Limits) -> bytes:
     if size > limits.blob_bytes:
         excess = Excess("blob_bytes", limits.blob_bytes, size)
-        raise Complaint(f"holds {size} bytes, more than the {limits.blob_bytes} a Blob may have", rule="limit", excess=excess)
+        raise Complaint(
+            f"holds {size} bytes, more than the {limits.blob_bytes} a Blob may have", rule="limit", excess=excess
+        )
     return data
 
 

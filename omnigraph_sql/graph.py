@@ -1,0 +1,220 @@
+"""The public face of a graph: everything a user does with it from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from omnigraph_compiler import Catalog, CompileError, Query, compile_query
+from omnigraph_sql.errors import BadRequest, Compile, NotFound
+from omnigraph_sql.history.export import export_records
+from omnigraph_sql.manifest.coordinator import MAIN
+from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.writes import branching, lifecycle
+from omnigraph_sql.writes.engine import Engine
+from omnigraph_sql.writes.load import LoadResult, check_mode
+from omnigraph_sql.writes.load import load as run_load
+from omnigraph_sql.writes.mutation import MutationResult
+from omnigraph_sql.writes.mutation import mutate as run_mutation
+from omnigraph_sql.writes.protocol import Provenance
+from omnigraph_sql.writes.reading import read_records
+from omnigraph_sql.writes.recovery import sweep
+
+_SYSTEM_PREFIX = "omnigraph:"
+
+
+class Graph:
+    """An open graph. Made by `init` and `connect`; close it, or use it as a context manager."""
+
+    def __init__(self, engine: Engine, *, read_only: bool = False, actor: str | None = None) -> None:
+        self._engine = engine
+        self._read_only = read_only
+        self._actor = _checked_actor(actor)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the graph. What was published stays; nothing is pending."""
+
+    def refresh(self) -> None:
+        """Read the schema again and finish what crashed writers left, as far as it can be finished."""
+        self._engine.catalog = lifecycle.read_contract(self._engine.objects)
+        if not self._read_only:
+            sweep(self._engine, full=False)
+
+    @property
+    def uri(self) -> str:
+        """The directory of the graph."""
+        return str(self._engine.root)
+
+    @property
+    def schema(self) -> str:
+        """The source of the accepted schema."""
+        return self._engine.objects.read_text(lifecycle.SOURCE)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema, compiled."""
+        return self._engine.catalog
+
+    # Writing
+
+    def mutate(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation of a `.gq` text or file; `if_commit` lets it run only on that head commit."""
+        self._require_writable()
+        query = self._compile(source, name)
+        return run_mutation(self._engine, query, params, branch=branch, actor=self._actor_for(actor), if_commit=if_commit)
+
+    def load(
+        self,
+        data: Any,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        base: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LoadResult:
+        """Load records: a JSONL file, text or lines, or a mapping from type to a table or file.
+
+        `mode` is append, merge or overwrite. With `base`, a missing branch is created from it first.
+        """
+        self._require_writable()
+        checked = check_mode(mode)
+        created = base is not None and branch not in self.branches()
+        if created and base is not None:
+            self.create_branch(branch, base)
+        provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
+        result = run_load(self._engine, self._batches(data), mode=checked, branch=branch, provenance=provenance)
+        return LoadResult(branch, checked, result.nodes, result.edges, result.commit, base, created)
+
+    def ingest(self, data: Any, *, branch: str, mode: str, base: str = MAIN, actor: str | None = None) -> LoadResult:
+        """A load that creates its branch from `base` when it is missing."""
+        return self.load(data, mode=mode, branch=branch, base=base, actor=actor)
+
+    # Branches and history
+
+    def branches(self) -> list[str]:
+        """Branch names, sorted."""
+        return self._engine.coordinator.branches()
+
+    def create_branch(self, name: str, base: str = MAIN) -> str:
+        """A new branch that starts where `base` is now."""
+        self._require_writable()
+        return branching.create_branch(self._engine, name, base, self._actor)
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch."""
+        self._require_writable()
+        branching.delete_branch(self._engine, name)
+
+    def snapshot(self, *, branch: str = MAIN, version: int | None = None, commit: str | None = None) -> Snapshot:
+        """What a branch shows now, or showed at a version, or at a commit."""
+        coordinator = self._engine.coordinator
+        if commit is not None:
+            return coordinator.at_commit(commit)
+        name = coordinator.require(branch)
+        return coordinator.fresh(name) if version is None else coordinator.at_version(name, version)
+
+    def commits(self, branch: str = MAIN) -> list[Commit]:
+        """The history of a branch, newest first."""
+        head = self.snapshot(branch=branch).head
+        return [] if head is None else self._engine.coordinator.journal.history(head.graph_commit_id)
+
+    def commit(self, commit_id: str) -> Commit:
+        """One commit by its id."""
+        found = self._engine.coordinator.journal.find(commit_id)
+        if found is None:
+            hint = "list the commits of a branch"
+            raise NotFound(f"there is no commit `{commit_id}`", what="commit", name=commit_id, hint=hint)
+        return found
+
+    def export(
+        self,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        *,
+        version: int | None = None,
+        commit: str | None = None,
+    ) -> Iterator[str]:
+        """The graph as load records, one JSON text each."""
+        snapshot = self.snapshot(branch=branch, version=version, commit=commit)
+        return export_records(self._engine.storage, self._engine.catalog, snapshot, types)
+
+    def recoveries(self) -> dict[str, list[Any]]:
+        """Pending and quarantined sidecars, and what was recovered so far."""
+        return {
+            "pending": self._engine.sidecars.pending(),
+            "quarantined": self._engine.sidecars.quarantined(),
+            "audit": sorted(self._engine.audit.read(), key=lambda row: (row["created_at"], row["operation_id"])),
+        }
+
+    def _require_writable(self) -> None:
+        if self._read_only:
+            raise BadRequest("the graph is open read-only", hint="connect to it without read_only")
+
+    def _actor_for(self, actor: str | None) -> str | None:
+        return self._actor if actor is None else _checked_actor(actor)
+
+    def _batches(self, data: Any) -> Iterator[Any]:
+        catalog = self._engine.catalog
+        if isinstance(data, Mapping):
+            from omnigraph_sql.writes.reading import read_tables
+
+            return read_tables(data, catalog)
+        return read_records(data, catalog)
+
+    def _compile(self, source: str | Path, name: str | None) -> Query:
+        text = source.read_text("utf-8") if isinstance(source, Path) else source
+        try:
+            return compile_query(self._engine.catalog, text, name)
+        except CompileError as error:
+            if error.error_class == "input":
+                raise BadRequest(error.message, diagnostics=(error.diagnostic,), hint=error.hint) from None
+            raise Compile(
+                error.message,
+                error_class=error.error_class,
+                span=error.span,
+                diagnostics=(error.diagnostic,),
+                code=error.code,
+                hint=error.hint,
+            ) from None
+
+
+def _checked_actor(actor: str | None) -> str | None:
+    if actor is not None and actor.startswith(_SYSTEM_PREFIX):
+        raise BadRequest(
+            f"the actor `{actor}` is reserved", hint=f"names that begin with `{_SYSTEM_PREFIX}` are the system's"
+        )
+    return actor
+
+
+def init(uri: str | os.PathLike[str], schema: str | Path, *, actor: str | None = None, force: bool = False) -> Graph:
+    """Create a graph in a directory. `schema` is `.pg` text or the path of a file with it."""
+    text = schema.read_text("utf-8") if isinstance(schema, Path) else schema
+    return Graph(lifecycle.create_graph(uri, text, actor=_checked_actor(actor), force=force), actor=actor)
+
+
+def connect(uri: str | os.PathLike[str], *, read_only: bool = False, actor: str | None = None) -> Graph:
+    """Open a graph. Read-write, it first finishes or undoes what a crashed writer left."""
+    return Graph(lifecycle.open_graph(uri, read_only=read_only), read_only=read_only, actor=actor)

@@ -1,0 +1,1 @@
+"""History: what a graph held, as load records."""

@@ -1,0 +1,68 @@
+"""Export: a snapshot as load records, one JSON text each, in a fixed order.
+
+Types come by name, nodes before edges, rows by id. Loading an export into an empty graph of the same schema reproduces it.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from omnigraph_compiler import Catalog, EdgeType, NodeType, PropType
+from omnigraph_sql.errors import NotFound
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.storage.tables import TableStorage
+
+_BATCH_ROWS = 4096
+
+
+def export_records(
+    storage: TableStorage, catalog: Catalog, snapshot: Snapshot, types: Iterable[str] | None = None
+) -> Iterator[str]:
+    """The rows of a snapshot as JSON texts; `types` limits it to some node and edge types."""
+    chosen = _chosen(catalog, types)
+    for type_ in chosen:
+        kind = "edge" if isinstance(type_, EdgeType) else "node"
+        entry = snapshot.entries.get(f"{kind}:{type_.name}")
+        if entry is None:
+            continue
+        handle = storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+        for batch in storage.scan(handle, order_by="id", batch_rows=_BATCH_ROWS):
+            for row in batch.to_pylist():
+                yield json.dumps(_record(type_, row), ensure_ascii=False, separators=(",", ":"))
+
+
+def _chosen(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | EdgeType]:
+    nodes = [catalog.nodes[name] for name in sorted(catalog.nodes)]
+    edges = [catalog.edges[name] for name in sorted(catalog.edges)]
+    if types is None:
+        return [*nodes, *edges]
+    wanted = set(types)
+    for name in wanted:
+        if name not in catalog.nodes and name not in catalog.edges:
+            raise NotFound(f"there is no type `{name}`", what="type", name=name)
+    return [type_ for type_ in (*nodes, *edges) if type_.name in wanted]
+
+
+def _record(type_: NodeType | EdgeType, row: dict[str, Any]) -> dict[str, Any]:
+    data = {"id": row["id"]}
+    data |= {name: _value(prop.type, row[name]) for name, prop in type_.properties.items() if row[name] is not None}
+    if isinstance(type_, EdgeType):
+        return {"edge": type_.name, "from": row["src"], "to": row["dst"], "data": data}
+    return {"type": type_.name, "data": data}
+
+
+def _value(type_: PropType, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value(type_, each) for each in value]
+    if isinstance(value, bytes):
+        return "base64:" + base64.b64encode(value).decode("ascii")
+    if isinstance(value, datetime.datetime):
+        text = value.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+        return text.replace("+00:00", "Z")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return value
