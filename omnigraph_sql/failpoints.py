@@ -1,7 +1,7 @@
 """Named points in the code where tests can make an operation fail, stop or die.
 
 They are compiled in always and inert unless armed through `OMNIGRAPH_FAILPOINTS="name=action[@n],…"`, where the action is
-`error`, `panic`, `exit` or `sleep(ms)` and `@n` means: at the n-th hit only. `exit` ends the process at once, as a crash would.
+`error`, `panic`, `exit` or `sleep(ms)` and `@n` means: at the n-th hit only. `exit` ends the process at once, like a crash.
 """
 
 from __future__ import annotations

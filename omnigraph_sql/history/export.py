@@ -44,7 +44,8 @@ def _chosen(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | Ed
     for name in wanted:
         if name not in catalog.nodes and name not in catalog.edges:
             raise NotFound(f"there is no type `{name}`", what="type", name=name)
-    return [type_ for type_ in (*nodes, *edges) if type_.name in wanted]
+    every: list[NodeType | EdgeType] = [*nodes, *edges]
+    return [type_ for type_ in every if type_.name in wanted]
 
 
 def _record(type_: NodeType | EdgeType, row: dict[str, Any]) -> dict[str, Any]:

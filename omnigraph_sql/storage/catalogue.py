@@ -1,7 +1,7 @@
 """The manifest dataset and the append-only logs beside it, as storage sees them: rows in, rows out.
 
-What the rows mean is the business of `manifest/`. The one write that must be atomic against other writers is `merge_rows`: an
-inline merge without retries on an annotated key, the only form in which Lance detects two writers landing on the same row.
+What the rows mean is the business of `manifest/`. The one write that must be atomic against other writers is `merge_rows`:
+an inline merge without retries on an annotated key, the only form in which Lance detects two writers landing on one row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lance.optimize import Compaction
 from omnigraph_sql.errors import NotFound, RowLevelCasContention
 from omnigraph_sql.storage.columns import PRIMARY_KEY
 from omnigraph_sql.storage.objects import ObjectStore, translate
-from omnigraph_sql.storage.tables import STORAGE_VERSION
+from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
@@ -43,7 +43,7 @@ class ManifestTable:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._session = lance.Session()
+        self._session = new_session()
         self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
@@ -150,7 +150,7 @@ class AppendLog:
         self._objects = objects
         self._name = name
         self._schema = schema
-        self._session = lance.Session()
+        self._session = new_session()
 
     def exists(self) -> bool:
         return self._objects.exists(f"{self._name}/_versions")

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import lance
 import pyarrow as pa
@@ -29,7 +29,12 @@ STORAGE_VERSION: Final = "2.2"
 _HANDLES: Final = 256
 _SEAL: Final = object()
 
-Rows = pa.Table | pa.RecordBatchReader
+Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+
+
+def new_session() -> Any:
+    """Caches that Lance shares between the datasets opened with it."""
+    return lance.Session()  # type: ignore[attr-defined]
 
 
 class TableStorage:
@@ -40,7 +45,7 @@ class TableStorage:
             raise Internal("TableStorage is made by open_storage")
         self.objects = objects
         self.calls: Counter[str] = Counter()
-        self._session = lance.Session()
+        self._session = new_session()
         self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -158,7 +163,8 @@ class TableStorage:
     ) -> StagedHandle:
         self.calls["stage"] += 1
         transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
-        count = sum(fragment.num_rows for fragment in transaction.operation.fragments)
+        operation: Any = transaction.operation
+        count = sum(fragment.num_rows for fragment in operation.fragments)
         return self._staged(handle, transaction, mode, operation_id, count)
 
     def stage_merge_insert(self, handle: SnapshotHandle, rows: Rows, operation_id: str) -> StagedHandle:
@@ -211,7 +217,7 @@ class TableStorage:
     # Committing
 
     def commit_staged(self, handle: SnapshotHandle, staged: StagedHandle) -> SnapshotHandle:
-        """Make a staged write the head of its table. Raises `Conflict` unless it lands exactly one version above its base."""
+        """Make a staged write the head of its table. `Conflict` unless it lands exactly one version above its base."""
         if (handle.path, handle.branch, handle.version) != (staged.path, staged.branch, staged.base_version):
             raise Internal(
                 f"a write staged on version {staged.base_version} of {staged.path} is committed on another handle"
@@ -225,7 +231,8 @@ class TableStorage:
                 raise Conflict(text, reason="commit", hint="repeat the write") from error
             raise translate(error, staged.path) from error
         if dataset.version != staged.base_version + 1:
-            text = f"{staged.path} was changed by another writer: version {dataset.version} instead of {staged.base_version + 1}"
+            wanted = staged.base_version + 1
+            text = f"{staged.path} was changed by another writer: version {dataset.version} instead of {wanted}"
             raise Conflict(text, reason="rebased", hint="repeat the write")
         return SnapshotHandle(staged.path, staged.branch, dataset.version, dataset)
 

@@ -87,7 +87,7 @@ def _remove(objects: ObjectStore, written: Iterable[str]) -> None:
     for name in (*written, CLAIM):
         try:
             objects.delete_prefix(name) if objects.path(name).is_dir() else objects.delete(name)
-        except Exception:  # noqa: BLE001, S112
+        except Exception:
             continue
 
 
@@ -106,7 +106,8 @@ def _write_graph(engine: Engine, schema: str, catalog: Catalog, actor: str | Non
     objects.write_text(STATE, json.dumps(state))
     failpoints.hit("init.after_contract_written")
     changes: list[Change] = []
-    for type_ in (*catalog.nodes.values(), *catalog.edges.values()):
+    types: list[NodeType | EdgeType] = [*catalog.nodes.values(), *catalog.edges.values()]
+    for type_ in types:
         path = table_path(type_)
         written.append(path)
         objects.delete_prefix(path)

@@ -35,7 +35,7 @@ class WriteQueueManager:
         if os.environ.get(LEASES_OFF) == "off":
             yield
             return
-        wanted = {key: False for key in keys} | {key: True for key in shared}
+        wanted = dict.fromkeys(keys, False) | dict.fromkeys(shared, True)
         with ExitStack() as stack:
             for key in sorted(wanted, key=lambda key: (not key.startswith("__"), key)):
                 stack.enter_context(self._lock(key, shared=wanted[key]))

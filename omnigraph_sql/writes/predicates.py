@@ -55,7 +55,7 @@ def _integer(column: str, type_: PropType, op: str, value: int | float) -> pc.Ex
     if low <= number <= high:
         return _compare(field, op, pa.scalar(number, arrow_type(type_)))
     above = number > high
-    everything = op == "!=" or (op in ("<", "<=")) == above and op not in ("=",)
+    everything = op == "!=" or (op != "=" and (op in ("<", "<=")) == above)
     return field.is_valid() if everything else _NOTHING
 
 
@@ -66,6 +66,6 @@ def _float(column: str, type_: PropType, op: str, value: float) -> pc.Expression
         try:
             value = to_f32(value)
         except ValueError:
-            everything = op == "!=" or (op in ("<", "<=")) == (value > 0) and op != "="
+            everything = op == "!=" or (op != "=" and (op in ("<", "<=")) == (value > 0))
             return field.is_valid() if everything else _NOTHING
     return _compare(field, op, pa.scalar(value, arrow_type(type_)))

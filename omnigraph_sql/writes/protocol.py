@@ -1,7 +1,7 @@
 """The write protocol: prepare, stage, gates, sidecar, effects, publish, journal.
 
-Every operation that changes tables runs through `execute`. A failure before the sidecar leaves nothing but unreferenced files;
-a failure after it is undone here, under the same sidecar, or by whoever finds it later.
+Every operation that changes tables runs through `execute`. A failure before the sidecar leaves nothing but unreferenced
+files; a failure after it is undone here, under the same sidecar, or by whoever finds it later.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def execute(
     branch: str,
     prepare: Callable[[Snapshot], Prepared[T]],
     provenance: Provenance,
-    precondition: Callable[[Snapshot], None] = lambda snapshot: None,
+    precondition: Callable[[Snapshot], None] = lambda _: None,
 ) -> Outcome[T]:
     """Run one operation. Publishes at most once; a write that changes nothing publishes nothing."""
     branch = engine.coordinator.require(branch)

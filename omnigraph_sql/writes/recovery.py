@@ -14,8 +14,7 @@ from enum import Enum
 
 from omnigraph_sql import failpoints, ulid
 from omnigraph_sql.errors import ExpectedVersionMismatch, NotFound, RecoveryRequired
-from omnigraph_sql.manifest.changes import Pin, Update
-from omnigraph_sql.manifest.coordinator import MAIN
+from omnigraph_sql.manifest.changes import Change, Pin, Update
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 from omnigraph_sql.writes.engine import Engine
@@ -133,7 +132,7 @@ def _roll_forward(engine: Engine, sidecar: Sidecar, tables: Iterable[Classified]
             Update(each.table.table_key, state.version, each.table.table_branch, state.row_count, state.transaction_uuid)
         )
     intent = replace(sidecar.intent, actor_id=ACTOR)
-    everything = [*sidecar.registrations, *changes, *sidecar.tombstones]
+    everything: list[Change] = [*sidecar.registrations, *changes, *sidecar.tombstones]
     published = engine.publisher.publish(sidecar.branch, everything, expected_pins(sidecar.tables), intent)
     _finish(engine, sidecar, "RolledForward", published.commit, [(each, each.pin + 1) for each in tables])
 
@@ -196,6 +195,3 @@ def reconcile_journal(engine: Engine) -> None:
 
 def now_us() -> int:
     return time.time_ns() // 1000
-
-
-__all__ = ["ACTOR", "MAIN", "Movement", "classify", "recover", "reconcile_journal", "roll_back", "sweep"]

@@ -217,10 +217,9 @@ def _check_dangling(image: Image, delta: TableDelta, edge: EdgeType, end: str) -
         if pc.any(dangling).as_py():
             missing = ends.filter(dangling)[0].as_py()
             row = ids.filter(dangling)[0].as_py()
-            text = f"{end} `{_shown(missing)}` of edge {edge.name} not found among {delta.table_key[5:]} nodes (edge id `{_shown(row)}`)"
-            _fail(
-                key, "endpoint", text, row, "the edge would be left without its node; remove or replace it in the same write"
-            )
+            node = delta.table_key.removeprefix("node:")
+            text = f"{end} `{_shown(missing)}` of edge {edge.name} not found among {node} nodes (edge id `{_shown(row)}`)"
+            _fail(key, "endpoint", text, row, "the edge would lose its node; remove or replace it in the same write")
 
 
 # Cardinality -----------------------------------------------------------------------------------------------------
