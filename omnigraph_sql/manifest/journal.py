@@ -81,8 +81,10 @@ class CommitGraph:
     def record(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
         """Append a commit unless it is recorded already."""
         found = self.find(intent.graph_commit_id)
-        if found is not None:
-            return found
+        return found if found is not None else self.append(branch, manifest_version, intent)
+
+    def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
+        """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
         commit = Commit(
             intent.graph_commit_id,
             branch,

@@ -41,7 +41,7 @@ class ManifestBatchPublisher:
         for attempt in range(RETRY_BUDGET + 1):
             snapshot = self._coordinator.fresh(branch)
             self.reconcile(snapshot)
-            done = self._published_before(snapshot, intent)
+            done = self._replayed(snapshot, intent)
             if done is not None:
                 return Published(done, replayed=True)
             self._coordinator.check_stamp(branch)
@@ -49,7 +49,14 @@ class ManifestBatchPublisher:
                 kinds = ", ".join(sorted(snapshot.unknown_types))
                 text = f"the manifest holds entries this release does not know ({kinds}): upgrade first"
                 raise UnsupportedFormat(text, found=kinds, supported="")
-            check_expected(snapshot, expected)
+            try:
+                check_expected(snapshot, expected)
+            except ExpectedVersionMismatch:
+                # Somebody may have rolled this very operation forward while we were paused.
+                done = journal.find(intent.graph_commit_id)
+                if done is None:
+                    raise
+                return Published(done, replayed=True)
             check_batch(snapshot, changes)
             parent = snapshot.head.graph_commit_id if snapshot.head else None
             final = replace(intent, parent_commit_id=parent)
@@ -61,7 +68,7 @@ class ManifestBatchPublisher:
                 continue
             failpoints.hit("publish.after_merge")
             failpoints.hit("journal.before_append")
-            return Published(journal.record(lineage(branch), version, final))
+            return Published(journal.append(lineage(branch), version, final))
         text = f"publishing on `{branch}` lost against other writers {RETRY_BUDGET + 1} times"
         raise Conflict(text, reason="contention", hint="try again")
 
@@ -70,15 +77,12 @@ class ManifestBatchPublisher:
         if snapshot.head is not None:
             self._coordinator.journal.record(lineage(snapshot.branch), snapshot.manifest_version, snapshot.head)
 
-    def _published_before(self, snapshot: Snapshot, intent: Intent) -> Commit | None:
-        """A commit of this branch with the same id or idempotency key."""
+    def _replayed(self, snapshot: Snapshot, intent: Intent) -> Commit | None:
+        """A commit of this branch that is this one, or carries its idempotency key."""
         journal = self._coordinator.journal
         head = snapshot.head.graph_commit_id if snapshot.head else None
         if head == intent.graph_commit_id:
             return journal.find(intent.graph_commit_id)
-        found = journal.find(intent.graph_commit_id)
-        if found is not None:
-            return found
         return None if intent.idempotency_key is None else journal.find_key(intent.idempotency_key, head)
 
 

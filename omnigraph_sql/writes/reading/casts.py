@@ -6,11 +6,10 @@ nulls and `flaws` say which rows and why.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +51,7 @@ class Cast:
 def cast(array: pa.Array, type_: PropType, limits: Limits) -> Cast:
     """The column as one of the property's type; raises `Complaint` when its own type rules that out."""
     array = plain(array)
-    if pa.types.is_null(array.type):
+    if array.null_count == len(array):  # whatever its type: there is no value it could be wrong for
         return Cast(pa.nulls(len(array), arrow_type(type_)))
     if type_.is_vector:
         return _vectors(array, type_)
@@ -97,7 +96,7 @@ def _scalars(array: pa.Array, type_: PropType) -> Cast:
     return Cast(array)
 
 
-def _refuse(text: str, array: pa.Array) -> None:
+def _refuse(text: str, array: pa.Array) -> NoReturn:
     raise Complaint(text, f"a column of type {array.type}")
 
 
@@ -276,12 +275,14 @@ def _within(numbers: pa.Array, type_: pa.DataType, bounds: tuple[int, int], text
 
 
 def _is_list(type_: pa.DataType) -> bool:
-    return (
-        pa.types.is_list(type_)
-        or pa.types.is_large_list(type_)
-        or pa.types.is_fixed_size_list(type_)
-        or pa.types.is_list_view(type_)
-        or pa.types.is_large_list_view(type_)
+    return any(
+        (
+            pa.types.is_list(type_),
+            pa.types.is_large_list(type_),
+            pa.types.is_fixed_size_list(type_),
+            pa.types.is_list_view(type_),
+            pa.types.is_large_list_view(type_),
+        )
     )
 
 

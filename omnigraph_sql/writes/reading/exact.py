@@ -29,7 +29,7 @@ _NODE_MEMBERS = frozenset({"type", "data"})
 _EDGE_MEMBERS = frozenset({"edge", "from", "to", "data"})
 
 
-class FaultyRecord(Exception):  # noqa: N818 - carries a fault to the one place that knows the line
+class FaultyRecord(Exception):
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
         self.fault = fault
@@ -85,7 +85,7 @@ def _structural(line: bytes) -> int:
 # From text to JSON values
 
 
-class _Duplicate(Exception):  # noqa: N818
+class _Duplicate(Exception):
     pass
 
 

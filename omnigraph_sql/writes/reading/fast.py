@@ -89,9 +89,10 @@ class FastReader:
         certain, odd = _with_plain_ends(lines)
         if len(odd):
             outcome.doubtful.append(odd)
-        if len(certain) and not self._attempt(certain, outcome):
-            if not (self._learn(certain) and self._attempt(certain, outcome)):
-                self._divide(certain, outcome)
+        if len(certain) and not (
+            self._attempt(certain, outcome) or (self._learn(certain) and self._attempt(certain, outcome))
+        ):
+            self._divide(certain, outcome)
         return outcome
 
     def _divide(self, lines: Lines, outcome: Outcome) -> None:

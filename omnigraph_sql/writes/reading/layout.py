@@ -113,6 +113,9 @@ class Layouts:
         edge = self.edge(name)
         return hint if edge is None else f"`{edge.type.name}` is an edge type"
 
+    def hint(self, name: str) -> str | None:
+        return did_you_mean(name, [*self._nodes, *self._edges])
+
     def edge_hint(self, name: str) -> str | None:
         return f"`{name}` is a node type" if name in self._nodes else did_you_mean(name, self._edges)
 

@@ -73,7 +73,7 @@ class Excess:
     actual: int
 
 
-class Complaint(Exception):  # noqa: N818 - not an error of its own: it becomes one when the record is known
+class Complaint(Exception):
     """Why a value cannot be stored, without saying where it stands: `expects a number`, found `"x"`."""
 
     def __init__(self, text: str, found: str | None = None, *, rule: str = "type", excess: Excess | None = None) -> None:

@@ -97,10 +97,10 @@ class RecordReader:
         while len(self._openings) < _MOST_OPENINGS and (position := _next_true(rest, position)) >= 0:
             text = lines.texts[position].as_py()
             found = _OPENING.match(text)
-            layout = self._named(found) if found else None
-            if found and layout is not None:
-                self._openings[found[0]] = layout
-                _claim(lines, found[0], layout, rest, masks)
+            owner = self._named(found) if found else None
+            if found and owner is not None:
+                self._openings[found[0]] = owner
+                _claim(lines, found[0], owner, rest, masks)
             else:
                 position += 1
         groups, exact = [], [lines.take(np.flatnonzero(rest | ~plain))]

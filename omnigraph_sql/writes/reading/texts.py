@@ -67,8 +67,16 @@ def _moments(array: pa.StringArray, type_: PropType, limits: Limits) -> Cast:
     usual = cast(array, type_, limits)
     if not usual.flaws:
         return usual
-    one = (lambda text: say.date(_days(text))) if type_.scalar == "Date" else (lambda text: say.instant(_moment(text)))
+    one = _date if type_.scalar == "Date" else _instant
     return by_hand(usual.values, array, usual.values.is_null(), lambda text: None if text is None else one(text))
+
+
+def _date(text: str) -> int:
+    return say.date(_days(text))
+
+
+def _instant(text: str) -> int:
+    return say.instant(_moment(text))
 
 
 def _days(text: str) -> str | int:

@@ -130,7 +130,7 @@ def integer(scalar: str, value: Any) -> int:
             _refuse(WHOLE, value)
         value = int(value)
     low, high = INTEGER_RANGES[scalar]
-    return value if low <= value <= high else _refuse(integer_range(scalar), value)
+    return int(value) if low <= value <= high else _refuse(integer_range(scalar), value)
 
 
 def _float(scalar: str, value: Any) -> float:
@@ -160,7 +160,7 @@ def date(value: Any) -> int:
             _refuse(DATE, value)
     elif isinstance(value, bool) or not isinstance(value, int):
         _refuse(DATE, value)
-    return days if DAYS[0] <= days <= DAYS[1] else _refuse(DATE_RANGE, value)
+    return int(days) if DAYS[0] <= days <= DAYS[1] else _refuse(DATE_RANGE, value)
 
 
 def instant(value: Any) -> int:
@@ -173,7 +173,7 @@ def instant(value: Any) -> int:
             _refuse(DATETIME, value)
     elif isinstance(value, bool) or not isinstance(value, int):
         _refuse(DATETIME, value)
-    return moment if INSTANTS[0] <= moment <= INSTANTS[1] else _refuse(DATETIME_RANGE, value)
+    return int(moment) if INSTANTS[0] <= moment <= INSTANTS[1] else _refuse(DATETIME_RANGE, value)
 
 
 def blob(value: Any, limits: Limits) -> bytes:
