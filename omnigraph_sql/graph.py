@@ -21,8 +21,9 @@ from omnigraph_sql.writes.load import load as run_load
 from omnigraph_sql.writes.mutation import MutationResult
 from omnigraph_sql.writes.mutation import mutate as run_mutation
 from omnigraph_sql.writes.protocol import Provenance
-from omnigraph_sql.writes.reading import read_records
+from omnigraph_sql.writes.reading import read_records, read_tables
 from omnigraph_sql.writes.recovery import sweep
+from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
 
 _SYSTEM_PREFIX = "omnigraph:"
 
@@ -108,6 +109,43 @@ class Graph:
         result = run_load(self._engine, self._batches(data), mode=checked, branch=branch, provenance=provenance)
         return LoadResult(branch, checked, result.nodes, result.edges, result.commit, base, created)
 
+    def stage(
+        self,
+        data: Any,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> StagedLoad:
+        """Validate a load and write its files without making anything visible; `publish` does that later.
+
+        The result can be sent to another process: `StagedLoad.from_json(staged.to_json())`.
+        """
+        self._require_writable()
+        provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
+        return stage_load(self._engine, self._batches(data), mode=mode, branch=branch, provenance=provenance)
+
+    def publish(
+        self,
+        staged: StagedLoad,
+        *,
+        message: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Commit | None:
+        """Publish a staged load. None when it changes nothing."""
+        self._require_writable()
+        given = staged.provenance
+        provenance = Provenance(
+            "Load",
+            self._actor_for(actor) if actor is not None else given.actor,
+            message if message is not None else given.message,
+            idempotency_key if idempotency_key is not None else given.idempotency_key,
+        )
+        return publish_staged(self._engine, staged, provenance).commit
+
     def ingest(self, data: Any, *, branch: str, mode: str, base: str = MAIN, actor: str | None = None) -> LoadResult:
         """A load that creates its branch from `base` when it is missing."""
         return self.load(data, mode=mode, branch=branch, base=base, actor=actor)
@@ -178,11 +216,7 @@ class Graph:
 
     def _batches(self, data: Any) -> Iterator[Any]:
         catalog = self._engine.catalog
-        if isinstance(data, Mapping):
-            from omnigraph_sql.writes.reading import read_tables
-
-            return read_tables(data, catalog)
-        return read_records(data, catalog)
+        return read_tables(data, catalog) if isinstance(data, Mapping) else read_records(data, catalog)
 
     def _compile(self, source: str | Path, name: str | None) -> Query:
         text = source.read_text("utf-8") if isinstance(source, Path) else source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import pyarrow as pa
@@ -81,6 +81,15 @@ def load(
     mentioned: Iterable[str] = (),
 ) -> LoadResult:
     """Load typed batches. `mentioned` names types that an overwrite empties although they have no record."""
+    prepare = prepare_load(engine, batches, mode=mode, branch=branch, mentioned=mentioned)
+    outcome = execute(engine, branch, prepare, provenance or Provenance("Load"))
+    return replace(outcome.result, commit=outcome.commit)
+
+
+def prepare_load(
+    engine: Engine, batches: Iterable[TableBatch], *, mode: str, branch: str, mentioned: Iterable[str] = ()
+) -> Callable[[Snapshot], Prepared[LoadResult]]:
+    """Read all records and check the rules about the input alone; the result validates them against a snapshot."""
     checked = check_mode(mode)
     incoming = collect(engine, batches, mentioned)
     for each in incoming.values():
@@ -88,11 +97,9 @@ def load(
     result = LoadResult(branch, checked, _counts(incoming, "node:"), _counts(incoming, "edge:"), None)
 
     def prepare(snapshot: Snapshot) -> Prepared[LoadResult]:
-        with_lines = _Lines(incoming)
-        return with_lines.run(lambda: _prepare(engine, snapshot, incoming, checked, result))
+        return _Lines(incoming).run(lambda: _prepare(engine, snapshot, incoming, checked, result))
 
-    outcome = execute(engine, branch, prepare, provenance or Provenance("Load"))
-    return LoadResult(branch, checked, result.nodes, result.edges, outcome.commit)
+    return prepare
 
 
 def collect(engine: Engine, batches: Iterable[TableBatch], mentioned: Iterable[str] = ()) -> dict[str, Incoming]:

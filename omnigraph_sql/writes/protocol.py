@@ -23,7 +23,7 @@ from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
-from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep
+from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep, undo_unclaimed
 from omnigraph_sql.writes.sidecar import Sidecar, SidecarTable
 
 REPREPARE_ATTEMPTS = 3
@@ -71,7 +71,7 @@ class Outcome(Generic[T]):
 
 
 @dataclass
-class _Attempt(Generic[T]):
+class Attempt(Generic[T]):
     """State of one pass through the phases."""
 
     snapshot: Snapshot
@@ -94,10 +94,10 @@ def execute(
         snapshot = engine.coordinator.fresh(branch)
         engine.publisher.reconcile(snapshot)
         precondition(snapshot)
-        first = _Attempt(snapshot, prepare(snapshot))
+        first = Attempt(snapshot, prepare(snapshot))
         if not first.prepared.writes:
             return Outcome(None, first.prepared.result)
-        _stage(engine, first)
+        stage_tables(engine, first)
         failpoints.hit("mutation.post_stage_pre_gates")
         try:
             return _gated(engine, branch, first, prepare, provenance, precondition)
@@ -116,7 +116,7 @@ def _is_strict(prepared: Prepared[T]) -> bool:
 def _gated(
     engine: Engine,
     branch: str,
-    first: _Attempt[T],
+    first: Attempt[T],
     prepare: Callable[[Snapshot], Prepared[T]],
     provenance: Provenance,
     precondition: Callable[[Snapshot], None],
@@ -133,7 +133,7 @@ def _gated(
         if _moved(first, fresh):
             if _is_strict(first.prepared):
                 check_expected(fresh, _expected(first))
-            attempt = _Attempt(fresh, prepare(fresh))
+            attempt = Attempt(fresh, prepare(fresh))
             if not {write.table_key for write in attempt.prepared.writes} <= {w.table_key for w in first.prepared.writes}:
                 raise ExpectedVersionMismatch(
                     "the write touches other tables than when it was prepared",
@@ -143,7 +143,25 @@ def _gated(
                 )
             if not attempt.prepared.writes:
                 return Outcome(None, attempt.prepared.result)
-            _stage(engine, attempt)
+            stage_tables(engine, attempt)
+        _check_drift(engine, attempt)
+        return _commit(engine, branch, attempt, provenance)
+
+
+def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance) -> Outcome[T]:
+    """Publish what was prepared and staged earlier, if nothing it relies on has moved."""
+    branch = engine.coordinator.require(branch)
+    sweep(engine, full=False)
+    keys = [table_lock(write.table_key, branch) for write in attempt.prepared.writes]
+    with engine.locks.hold(keys, shared=["__schema__"]):
+        _refuse_schema_apply(engine)
+        fresh = engine.coordinator.fresh(branch)
+        replay = _replay(engine, fresh, provenance)
+        if replay is not None:
+            return Outcome(replay, attempt.prepared.result, replayed=True)
+        check_expected(fresh, _expected(attempt))
+        if not attempt.prepared.writes:
+            return Outcome(None, attempt.prepared.result)
         _check_drift(engine, attempt)
         return _commit(engine, branch, attempt, provenance)
 
@@ -161,15 +179,15 @@ def _replay(engine: Engine, snapshot: Snapshot, provenance: Provenance) -> Commi
     return engine.coordinator.journal.find_key(provenance.idempotency_key, snapshot.head.graph_commit_id)
 
 
-def _touched(attempt: _Attempt[T]) -> set[str]:
+def _touched(attempt: Attempt[T]) -> set[str]:
     return {write.table_key for write in attempt.prepared.writes} | attempt.prepared.reads
 
 
-def _moved(attempt: _Attempt[T], fresh: Snapshot) -> bool:
+def _moved(attempt: Attempt[T], fresh: Snapshot) -> bool:
     return any(attempt.snapshot.entries.get(key) != fresh.entries.get(key) for key in _touched(attempt))
 
 
-def _expected(attempt: _Attempt[T]) -> dict[str, Pin]:
+def _expected(attempt: Attempt[T]) -> dict[str, Pin]:
     pins = {}
     for key in _touched(attempt):
         entry = attempt.snapshot.entries.get(key)
@@ -185,7 +203,7 @@ def owner_of(table_branch: str | None) -> str | None:
     return None if table_branch is None else table_branch.rsplit(".", 1)[0]
 
 
-def _needs_fork(snapshot: Snapshot, entry: Entry) -> bool:
+def needs_fork(snapshot: Snapshot, entry: Entry) -> bool:
     owner = owner_of(entry.branch)
     return owner != (None if snapshot.branch == "main" else snapshot.branch)
 
@@ -194,11 +212,11 @@ def _open(engine: Engine, entry: Entry) -> SnapshotHandle:
     return engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
 
 
-def _stage(engine: Engine, attempt: _Attempt[T]) -> None:
+def stage_tables(engine: Engine, attempt: Attempt[T]) -> None:
     """Write the files of every table that lives on this branch already; forked tables are staged on their fork."""
     for write in attempt.prepared.writes:
         entry = attempt.snapshot.entry(write.table_key)
-        if not _needs_fork(attempt.snapshot, entry):
+        if not needs_fork(attempt.snapshot, entry):
             attempt.staged[write.table_key] = stage_write(engine, _open(engine, entry), write, "")
 
 
@@ -212,30 +230,38 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
     return stage[write.kind](handle, write.rows, operation_id)
 
 
-def _check_drift(engine: Engine, attempt: _Attempt[T]) -> None:
+def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
     """A head ahead of what the manifest shows belongs to somebody; a write never folds it in."""
     for write in attempt.prepared.writes:
         entry = attempt.snapshot.entry(write.table_key)
-        if _needs_fork(attempt.snapshot, entry):
+        if needs_fork(attempt.snapshot, entry):
             continue
         head = engine.storage.open_head(entry.path, entry.branch)
-        if head.version > entry.version:
-            pending = [engine.sidecars.read(each) for each in engine.sidecars.pending()]
-            claimed = any(
-                sidecar is not None
-                and sidecar.branch == attempt.snapshot.branch
-                and any(table.table_key == write.table_key for table in sidecar.tables)
-                for sidecar in pending
+        if head.version <= entry.version:
+            continue
+        claimed = _is_claimed(engine, attempt.snapshot.branch, write.table_key)
+        if not claimed and undo_unclaimed(engine, attempt.snapshot, write.table_key):
+            text = f"{write.table_key} was restored after an interrupted write"
+            raise ExpectedVersionMismatch(
+                text, table_key=write.table_key, expected=entry.version, actual=head.version + 1, hint="repeat the write"
             )
-            hint = "reopen the graph read-write" if claimed else "run repair"
-            text = f"{write.table_key} has version {head.version}, but the graph shows {entry.version}"
-            raise Conflict(text, reason="drift", hint=hint)
+        text = f"{write.table_key} has version {head.version}, but the graph shows {entry.version}"
+        raise Conflict(text, reason="drift", hint="reopen the graph read-write" if claimed else "run repair")
+
+
+def _is_claimed(engine: Engine, branch: str, table_key: str) -> bool:
+    """Whether a pending sidecar of this branch names a table."""
+    pending = (engine.sidecars.read(each) for each in engine.sidecars.pending())
+    return any(
+        sidecar is not None and sidecar.branch == branch and any(table.table_key == table_key for table in sidecar.tables)
+        for sidecar in pending
+    )
 
 
 # Effects ---------------------------------------------------------------------------------------------------------
 
 
-def _commit(engine: Engine, branch: str, attempt: _Attempt[T], provenance: Provenance) -> Outcome[T]:
+def _commit(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance) -> Outcome[T]:
     operation_id = ulid.new()
     sidecar = _sidecar(branch, attempt, provenance, operation_id)
     with engine.locks.own(operation_id), _undone(engine, sidecar) as effects:
@@ -254,15 +280,15 @@ def _commit(engine: Engine, branch: str, attempt: _Attempt[T], provenance: Prove
     return Outcome(effects.recovered, attempt.prepared.result)
 
 
-def _ordered(attempt: _Attempt[T]) -> list[TableWrite]:
+def _ordered(attempt: Attempt[T]) -> list[TableWrite]:
     return sorted(attempt.prepared.writes, key=lambda write: write.table_key)
 
 
-def _sidecar(branch: str, attempt: _Attempt[T], provenance: Provenance, operation_id: str) -> Sidecar:
+def _sidecar(branch: str, attempt: Attempt[T], provenance: Provenance, operation_id: str) -> Sidecar:
     tables = []
     for write in _ordered(attempt):
         entry = attempt.snapshot.entry(write.table_key)
-        forks = _needs_fork(attempt.snapshot, entry)
+        forks = needs_fork(attempt.snapshot, entry)
         staged = attempt.staged.get(write.table_key)
         tables.append(
             SidecarTable(
@@ -291,7 +317,7 @@ def _sidecar(branch: str, attempt: _Attempt[T], provenance: Provenance, operatio
     return Sidecar(operation_id, provenance.writer_kind, branch, provenance.actor, intent, tuple(tables))
 
 
-def _effect(engine: Engine, sidecar: Sidecar, attempt: _Attempt[T], write: TableWrite) -> Update:
+def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableWrite) -> Update:
     """Move the head of one table."""
     if not engine.sidecars.exists(sidecar):
         engine.sidecars.write(sidecar)  # somebody took us for dead; what follows must stay attributable

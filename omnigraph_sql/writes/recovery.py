@@ -187,6 +187,39 @@ def _finish(
     engine.sidecars.remove(sidecar.operation_id)
 
 
+def undo_unclaimed(engine: Engine, snapshot: Snapshot, table_key: str) -> bool:
+    """Undo versions that a dead writer left above the visible one after its sidecar was gone.
+
+    Only when every such version names an operation of ours that nobody runs; anything else is for `repair` to judge. The
+    caller holds the table's lock.
+    """
+    entry = snapshot.entry(table_key)
+    head = engine.storage.open_head(entry.path, entry.branch)
+    versions = range(entry.version + 1, head.version + 1)
+    operations = {engine.storage.read_transaction(head, version).operation_id for version in versions}
+    if not operations or None in operations:
+        return False
+    for operation_id in sorted(operations, key=str):
+        with engine.locks.take_over(str(operation_id)) as taken:
+            if not taken:
+                return False
+    own = ulid.new()
+    intent = Intent(ulid.new(), None, now_us(), "Recovery", actor_id=ACTOR, operation_id=own)
+    table = SidecarTable(
+        table_key,
+        entry.path,
+        entry.branch,
+        entry.version,
+        head.version,
+        expected_branch=entry.branch,
+        expected_uuid=entry.transaction_uuid,
+    )
+    sidecar = Sidecar(own, "Mutation", snapshot.branch, None, intent, (table,))
+    engine.sidecars.write(sidecar)
+    roll_back(engine, sidecar, [Classified(table, Movement.UNEXPECTED, entry.version, head.version)])
+    return True
+
+
 def reconcile_journal(engine: Engine) -> None:
     """Record the head commit of every branch whose publisher died before it could."""
     for branch in engine.coordinator.branches():

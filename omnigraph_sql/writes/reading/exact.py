@@ -115,7 +115,7 @@ _patient_decoder = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_
 
 def _decode(line: bytes) -> Any:
     try:
-        text = line.decode("utf-8")
+        text = line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
         _fail("json", f"invalid JSON: byte {error.start + 1} of the line is not UTF-8 (0x{line[error.start]:02x})")
     value = _parse(text)

@@ -129,7 +129,7 @@ class Faults:
     def report(self, number: int, fault: Fault) -> None:
         where = f"{self.unit} {number}"
         if self.on_reject is None:
-            raise fault.to_error(where)
+            raise fault.to_error(where) from None
         self.on_reject(
             Reject(
                 line=number,

@@ -1,0 +1,177 @@
+"""Where tables come from: files, Arrow data, and whatever speaks Arrow's stream protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph_sql.errors import BadRequest
+
+_ROWS = 1 << 16
+_FILES = "files ending in .parquet, .csv, .csv.gz, .arrow, .feather or .ipc"
+_ARROW_FILE = b"ARROW1"
+
+
+@dataclass(frozen=True)
+class WrongWidth:
+    """A row of a CSV file with too many or too few cells; `row` counts from 1, after the header."""
+
+    row: int
+    found: int
+    expected: int
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A table in pieces."""
+
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+    name: str | None = None
+    is_text: bool = False
+    """Every value is written as text, as in CSV files."""
+    wrong_rows: list[WrongWidth] = field(default_factory=list)
+    """Rows left out of the batches. Filled as the batches are read, ahead of them."""
+
+    def tables(self, batch_bytes: int) -> Iterator[pa.Table]:
+        """The pieces, joined or cut to a size that is worth the work and fits into memory."""
+        gathered: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in self.batches:
+            step = _rows_within(batch, batch_bytes)
+            for start in range(0, batch.num_rows, step):
+                piece = batch.slice(start, step)
+                gathered.append(piece)
+                rows += piece.num_rows
+                size += _size(piece)
+                if rows >= _ROWS or size >= batch_bytes:
+                    yield pa.Table.from_batches(gathered, self.schema)
+                    gathered, rows, size = [], 0, 0
+        if gathered:
+            yield pa.Table.from_batches(gathered, self.schema)
+
+
+def _rows_within(batch: pa.RecordBatch, batch_bytes: int) -> int:
+    size = _size(batch)
+    rows = int(batch.num_rows)
+    return rows if size <= batch_bytes else max(1, rows * batch_bytes // size)
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    try:
+        return int(batch.nbytes)
+    except pa.ArrowNotImplementedError:  # some layouts cannot tell what a slice refers to
+        return int(batch.get_total_buffer_size())
+
+
+@contextmanager
+def opened(source: Any, names: Iterable[str]) -> Iterator[Stream]:
+    """The source as a stream. `names` are the columns that may be in it."""
+    if isinstance(source, Path):
+        with _opened_file(source, names) as stream:
+            yield stream
+    elif hasattr(source, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(source)
+        yield Stream(reader.schema, reader)
+    elif hasattr(source, "__arrow_c_array__"):
+        batch = pa.record_batch(source)
+        yield Stream(batch.schema, [batch])
+    elif isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
+        yield _from_batches(source)
+    else:
+        raise BadRequest(
+            f"a table cannot be read from a value of type {type(source).__name__}",
+            hint=f"give Arrow data, a data frame, or a Path; {_FILES} can be read",
+        )
+
+
+def _from_batches(source: Iterable[Any]) -> Stream:
+    batches = _flat(source)
+    first = next(batches, None)
+    if first is None:
+        return Stream(pa.schema([]), [])
+    return Stream(first.schema, _same_schema(first, batches))
+
+
+def _flat(source: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for each in source:
+        if isinstance(each, pa.Table):
+            yield from each.to_batches()
+        elif isinstance(each, pa.RecordBatch):
+            yield each
+        else:
+            raise BadRequest(
+                f"a table is read from record batches, found a value of type {type(each).__name__}",
+                hint="records as lines of JSON are loaded without naming a type",
+            )
+
+
+def _same_schema(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    for batch in rest:
+        if not batch.schema.equals(first.schema):
+            raise BadRequest(
+                f"the batches of a table differ in their columns: {batch.schema.names} and {first.schema.names}"
+            )
+        yield batch
+
+
+@contextmanager
+def _opened_file(path: Path, names: Iterable[str]) -> Iterator[Stream]:
+    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    try:
+        if kind in ("parquet", "pq"):
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as file:
+                yield Stream(file.schema_arrow, file.iter_batches(batch_size=_ROWS), str(path))
+        elif kind == "csv":
+            yield _csv(path, names)
+        elif kind in ("arrow", "feather", "ipc"):
+            with pa.OSFile(str(path)) as file, _arrow_reader(file) as reader:
+                yield Stream(reader.schema, _arrow_batches(reader), str(path))
+        else:
+            raise BadRequest(f"{path} is not a kind of file that can be read as a table", hint=f"these can: {_FILES}")
+    except OSError as error:
+        raise BadRequest(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _arrow_reader(file: pa.NativeFile) -> Any:
+    is_file = file.read(len(_ARROW_FILE)) == _ARROW_FILE
+    file.seek(0)
+    return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+
+
+def _arrow_batches(reader: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(reader, pa.ipc.RecordBatchFileReader):
+        return (reader.get_batch(index) for index in range(reader.num_record_batches))
+    return iter(reader)
+
+
+def _csv(path: Path, names: Iterable[str]) -> Stream:
+    import pyarrow.csv as pv
+
+    wrong: list[WrongWidth] = []
+
+    def leave_out(row: Any) -> str:
+        wrong.append(WrongWidth(row.number - 1, row.actual_columns, row.expected_columns))
+        return "skip"
+
+    reader = pv.open_csv(
+        path,
+        # Rows are numbered only when one thread reads them.
+        read_options=pv.ReadOptions(use_threads=False),
+        parse_options=pv.ParseOptions(newlines_in_values=True, invalid_row_handler=leave_out),
+        convert_options=pv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        ),
+    )
+    return Stream(reader.schema, reader, str(path), is_text=True, wrong_rows=wrong)

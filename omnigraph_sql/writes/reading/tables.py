@@ -1,0 +1,275 @@
+"""Reading tables: data frames, Arrow data and files whose columns are the properties of one type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph_compiler import Catalog, PropType
+from omnigraph_compiler.diagnostics import clip, did_you_mean, listing
+from omnigraph_compiler.types import STRING
+from omnigraph_sql.errors import BadRequest, ValidationFailed
+from omnigraph_sql.writes.reading.casts import Cast, Rows, cast
+from omnigraph_sql.writes.reading.exact import id_fault, null_fault, value_fault
+from omnigraph_sql.writes.reading.layout import Layout, Layouts, Part, to_batch, with_key_ids
+from omnigraph_sql.writes.reading.model import Complaint, Fault, Faults, Limits, OnReject, TableBatch
+from omnigraph_sql.writes.reading.records import DEFAULT_LIMITS
+from omnigraph_sql.writes.reading.streams import Stream, opened
+from omnigraph_sql.writes.reading.texts import cast_texts
+from omnigraph_sql.writes.reading.values import recorded
+
+_ENDPOINTS = {"src": ("src", "from"), "dst": ("dst", "to")}
+_PANDAS_INDEX = "__index_level_"
+
+
+def read_tables(
+    tables: Mapping[str, Any],
+    catalog: Catalog,
+    *,
+    on_reject: OnReject | None = None,
+    batch_bytes: int = 32 << 20,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[TableBatch]:
+    """Tables as batches of table rows.
+
+    `tables` maps the name of a type (`node:T` or `edge:E` where a node type and an edge type share a name) to its data: a
+    `Path` to a Parquet, CSV or Arrow file, Arrow data, record batches, or anything that speaks Arrow's stream protocol:
+    pandas and polars frames, DuckDB relations, DataFusion frames.
+
+    Columns are properties, for edges also `src` and `dst` (or `from` and `to`), and optionally `id`. Values are converted
+    only where nothing is lost. Each table gives at least one batch, an empty one when it has no rows.
+
+    What is wrong with a whole table (an unknown type or column, a column of an unsuitable type) always raises; faulty rows
+    raise, or are reported to `on_reject` and left out.
+    """
+    layouts = Layouts(catalog)
+    for name, source in tables.items():
+        layout = _layout(layouts, name)
+        try:
+            with opened(
+                source, [*layout.properties, "id", *(alias for pair in _ENDPOINTS.values() for alias in pair)]
+            ) as stream:
+                reader = _TableReader(layout, stream, Faults(stream.name, "row", on_reject), limits)
+                yield from reader.read(batch_bytes)
+        except pa.ArrowException as error:
+            raise BadRequest(f"cannot read the data of {layout.key}: {error}") from error
+
+
+def _layout(layouts: Layouts, name: str) -> Layout:
+    kind, _, bare = name.rpartition(":")
+    node = layouts.node(bare) if kind in ("", "node") else None
+    edge = layouts.edge(bare) if kind in ("", "edge") else None
+    if node is not None and edge is not None:
+        if edge.type.name == bare:
+            raise BadRequest(
+                f"`{bare}` is a node type and an edge type",
+                hint=f"write `node:{bare}` or `edge:{bare}` for the one you mean",
+            )
+        return node
+    found = node or edge
+    if found is None:
+        if kind == "edge":
+            raise BadRequest(f"unknown edge type `{clip(bare)}`", hint=layouts.edge_hint(bare))
+        raise BadRequest(
+            f"unknown node type `{clip(bare)}`" if kind == "node" else f"unknown node type or edge type `{clip(name)}`",
+            hint=layouts.node_hint(bare) if kind == "node" else layouts.hint(bare),
+        )
+    return found
+
+
+@dataclass
+class _Findings:
+    """What is wrong with the rows of one piece, one thing per row: the first that was found."""
+
+    makers: dict[int, Callable[[int], Fault]] = field(default_factory=dict)
+
+    def add(self, rows: Rows, make: Callable[[int], Fault]) -> None:
+        for row in rows.tolist():
+            self.makers.setdefault(row, make)
+
+
+class _TableReader:
+    """Reads the pieces of one table."""
+
+    def __init__(self, layout: Layout, stream: Stream, faults: Faults, limits: Limits) -> None:
+        self._layout = layout
+        self._stream = stream
+        self._faults = faults
+        self._limits = limits
+        self._columns = _resolve(layout, stream.schema)
+        self._next_row = 1
+
+    def read(self, batch_bytes: int) -> Iterator[TableBatch]:
+        is_empty = True
+        for table in self._stream.tables(batch_bytes):
+            batch = self._piece(table)
+            if batch.rows.num_rows:
+                is_empty = False
+                yield batch
+        self._numbered(0)
+        for wrong in list(self._stream.wrong_rows):
+            self._report_width(wrong.row)
+        if is_empty:
+            columns = {name: pa.nulls(0, _logical(self._layout, name)) for name in self._layout.schema.names}
+            yield to_batch(self._layout, [Part(np.empty(0, dtype=np.int64), columns)])
+
+    def _piece(self, table: pa.Table) -> TableBatch:
+        numbers = self._numbered(table.num_rows)
+        findings = _Findings()
+        columns = self._convert(table, findings)
+        reported = {wrong.row for wrong in self._stream.wrong_rows if wrong.row < self._next_row}
+        problems = {int(numbers[row]): (row, make) for row, make in findings.makers.items()}
+        for number in sorted(reported | problems.keys()):
+            if number in reported:
+                self._report_width(number)
+            else:
+                row, make = problems[number]
+                self._faults.report(number, make(row))
+        if findings.makers:
+            kept = np.setdiff1d(np.arange(table.num_rows), np.fromiter(findings.makers, dtype=np.int64))
+            columns = {name: column.take(pa.array(kept)) for name, column in columns.items()}
+            numbers = numbers[kept]
+        return to_batch(self._layout, [Part(numbers, columns)])
+
+    def _numbered(self, count: int) -> npt.NDArray[np.int64]:
+        """The numbers of the next rows; rows that were left out keep theirs."""
+        left_out = np.array([wrong.row for wrong in self._stream.wrong_rows if wrong.row >= self._next_row], dtype=np.int64)
+        numbers = np.arange(self._next_row, self._next_row + count + len(left_out))
+        numbers = numbers[~np.isin(numbers, left_out)][:count]
+        if count:
+            self._next_row = int(numbers[-1]) + 1
+        return numbers
+
+    def _report_width(self, number: int) -> None:
+        wrong = next(each for each in self._stream.wrong_rows if each.row == number)
+        self._stream.wrong_rows.remove(wrong)
+        message = f"the row has {wrong.found} cells, and the header names {wrong.expected} columns"
+        self._faults.report(number, Fault("record", message, table_key=self._layout.key))
+
+    def _convert(self, table: pa.Table, findings: _Findings) -> dict[str, pa.Array]:
+        layout = self._layout
+        columns: dict[str, pa.Array] = {}
+        given = self._texts(table, "id")
+        for name in ("src", "dst") if layout.is_edge else ():
+            columns[name] = self._texts(table, name)
+            findings.add(_null_rows(columns[name]), _endpoint_fault(layout, self._columns[name]))
+        ids = _Ids(given)
+        for name, prop in layout.properties.items():
+            if name in self._columns:
+                columns[name] = self._values(table, name, prop.type, ids, findings)
+            else:
+                columns[name] = _absent(layout, name, table.num_rows)
+            if not prop.type.nullable:
+                findings.add(_null_rows(columns[name]), self._null_fault(name, ids))
+        columns["id"] = given
+        columns = with_key_ids(layout, columns)
+        if layout.node_with_key is not None:
+            ids.array = made = columns["id"]
+            mismatch = np.flatnonzero(np.asarray(pc.not_equal(given, made).fill_null(False)))
+            findings.add(mismatch, lambda row: id_fault(layout, given[row].as_py(), made[row].as_py()))
+        return columns
+
+    def _values(self, table: pa.Table, name: str, type_: PropType, ids: _Ids, findings: _Findings) -> pa.Array:
+        array = _combined(table.column(self._columns[name]))
+        result = self._cast(array, name, type_)
+        for flaw in result.flaws:
+            findings.add(
+                flaw.rows,
+                lambda row, explain=flaw.explain: value_fault(  # type: ignore[misc]
+                    self._layout, name, ids.at(row), recorded(array[row].as_py()), explain(array[row].as_py())
+                ),
+            )
+        return result.values
+
+    def _cast(self, array: pa.Array, name: str, type_: PropType) -> Cast:
+        try:
+            return (cast_texts if self._stream.is_text else cast)(array, type_, self._limits)
+        except Complaint as complaint:
+            raise ValidationFailed(
+                f"{self._layout.key}: {self._layout.named(name)} {complaint.sentence}",
+                table_key=self._layout.key,
+                rule=complaint.rule,
+            ) from None
+
+    def _texts(self, table: pa.Table, name: str) -> pa.StringArray:
+        """Ids or endpoints, all null when there is no such column."""
+        if name not in self._columns:
+            return pa.nulls(table.num_rows, pa.string())
+        try:
+            return cast(_combined(table.column(self._columns[name])), STRING, self._limits).values
+        except Complaint as complaint:
+            raise BadRequest(
+                f"{self._layout.key}: `{self._columns[name]}` {complaint.sentence}", hint="ids are texts; cast the column"
+            ) from None
+
+    def _null_fault(self, name: str, ids: _Ids) -> Callable[[int], Fault]:
+        is_absent = name not in self._columns
+        return lambda row: null_fault(self._layout, name, ids.at(row), is_absent=is_absent)
+
+
+@dataclass
+class _Ids:
+    """The ids of the rows as far as they are known when a fault is described."""
+
+    array: pa.Array
+
+    def at(self, row: int) -> str | None:
+        found: str | None = self.array[row].as_py()
+        return found
+
+
+def _resolve(layout: Layout, schema: pa.Schema) -> dict[str, str]:
+    """Which column of the data holds what."""
+    names = schema.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadRequest(f"{layout.key}: the data has two columns called `{clip(twice)}`")
+    columns = {name: name for name in (*layout.properties, "id") if name in names}
+    for role, aliases in _ENDPOINTS.items() if layout.is_edge else ():
+        found = [alias for alias in aliases if alias in names]
+        if len(found) > 1:
+            raise BadRequest(f"{layout.key}: the data has exactly one of the columns {listing(aliases)}, found both")
+        if found:
+            columns[role] = found[0]
+        elif names:
+            raise BadRequest(f"{layout.key}: the column `{role}` (or `{aliases[1]}`) is missing")
+    for name in names:
+        if name not in columns.values():
+            raise _unknown_column(layout, name)
+    return columns
+
+
+def _unknown_column(layout: Layout, name: str) -> BadRequest:
+    text = f"unknown column `{clip(name)}` of {layout.key}"
+    if layout.is_reserved(name):
+        return BadRequest(f"{text}: the name is reserved")
+    if name.startswith(_PANDAS_INDEX):
+        return BadRequest(text, hint="it is the index of a data frame; leave it out with `reset_index(drop=True)`")
+    return BadRequest(text, hint=did_you_mean(name, [*layout.properties, "id", *(_ENDPOINTS if layout.is_edge else ())]))
+
+
+def _absent(layout: Layout, name: str, count: int) -> pa.Array:
+    type_ = layout.value_types[name]
+    return pa.repeat(pa.scalar(layout.defaults[name], type_), count) if name in layout.defaults else pa.nulls(count, type_)
+
+
+def _logical(layout: Layout, name: str) -> pa.DataType:
+    return layout.value_types.get(name, pa.string())
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _null_rows(column: pa.Array) -> Rows:
+    return np.flatnonzero(np.asarray(column.is_null())) if column.null_count else np.empty(0, dtype=np.int64)
+
+
+def _endpoint_fault(layout: Layout, column: str) -> Callable[[int], Fault]:
+    return lambda _: Fault("record", f"`{column}` must be a string, found null", table_key=layout.key)

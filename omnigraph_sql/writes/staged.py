@@ -1,0 +1,148 @@
+"""Staged loads: validated, their files written, nothing visible yet. Another process may publish one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph_sql import ulid
+from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.storage.handles import StagedHandle
+from omnigraph_sql.writes.engine import Engine
+from omnigraph_sql.writes.load import LoadResult, prepare_load
+from omnigraph_sql.writes.protocol import (
+    Attempt,
+    Outcome,
+    Prepared,
+    Provenance,
+    TableWrite,
+    needs_fork,
+    publish_attempt,
+    stage_tables,
+)
+from omnigraph_sql.writes.reading import TableBatch
+
+DIRECTORY = "_staged"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SnapshotRef:
+    """The snapshot a load was validated against."""
+
+    branch: str
+    manifest_version: int
+    graph_commit_id: str
+
+
+@dataclass(frozen=True)
+class StagedTable:
+    """One table of a staged load: fragments on the table's own lineage, or rows that wait for the branch's first fork."""
+
+    table_key: str
+    operation: str
+    rows: int
+    staged: dict[str, Any] | None
+    spool: str | None
+
+
+@dataclass(frozen=True)
+class StagedLoad:
+    """A load that is ready to be published."""
+
+    load_id: str
+    base: SnapshotRef
+    mode: str
+    tables: tuple[StagedTable, ...]
+    reads: tuple[str, ...]
+    nodes: tuple[tuple[str, int], ...]
+    edges: tuple[tuple[str, int], ...]
+    provenance: Provenance
+
+    @property
+    def branch(self) -> str:
+        return self.base.branch
+
+    def to_json(self) -> str:
+        """A text that `from_json` reads back, also on another machine that reaches the same graph."""
+        return json.dumps({"format": FORMAT, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> StagedLoad:
+        try:
+            entry = json.loads(text)
+            if entry.pop("format") != FORMAT:
+                raise ValueError("another format")
+            return cls(
+                entry["load_id"],
+                SnapshotRef(**entry["base"]),
+                entry["mode"],
+                tuple(StagedTable(**table) for table in entry["tables"]),
+                tuple(entry["reads"]),
+                tuple((name, count) for name, count in entry["nodes"]),
+                tuple((name, count) for name, count in entry["edges"]),
+                Provenance(**entry["provenance"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadRequest(f"this is not a staged load: {error}", hint="stage it again with this release") from None
+
+
+def stage_load(
+    engine: Engine, batches: Iterable[TableBatch], *, mode: str, branch: str, provenance: Provenance
+) -> StagedLoad:
+    """Validate records and write their files; nothing becomes visible."""
+    name = engine.coordinator.require(branch)
+    prepare = prepare_load(engine, batches, mode=mode, branch=name)
+    snapshot = engine.coordinator.fresh(name)
+    prepared = prepare(snapshot)
+    attempt = Attempt(snapshot, prepared)
+    stage_tables(engine, attempt)
+    load_id = ulid.new()
+    tables = tuple(_table(engine, load_id, attempt, write) for write in prepared.writes)
+    return StagedLoad(
+        load_id,
+        SnapshotRef(name, snapshot.manifest_version, snapshot.commit_id),
+        prepared.result.mode,
+        tables,
+        tuple(sorted(prepared.reads)),
+        tuple(prepared.result.nodes.items()),
+        tuple(prepared.result.edges.items()),
+        provenance,
+    )
+
+
+def _table(engine: Engine, load_id: str, attempt: Attempt[LoadResult], write: TableWrite) -> StagedTable:
+    assert write.rows is not None
+    handle = attempt.staged.get(write.table_key)
+    if handle is not None:
+        return StagedTable(write.table_key, write.kind, write.rows.num_rows, handle.to_dict(), None)
+    name = f"{DIRECTORY}/{load_id}/{len(attempt.staged)}-{write.table_key.replace(':', '-')}.arrow"
+    engine.storage.write_spool(name, write.rows)
+    return StagedTable(write.table_key, write.kind, write.rows.num_rows, None, name)
+
+
+def publish_staged(engine: Engine, staged: StagedLoad, provenance: Provenance | None = None) -> Outcome[LoadResult]:
+    """Make a staged load visible. It must still stand on the snapshot it was validated against."""
+    snapshot = engine.coordinator.at_version(staged.branch, staged.base.manifest_version)
+    result = LoadResult(staged.branch, staged.mode, dict(staged.nodes), dict(staged.edges), None)  # type: ignore[arg-type]
+    writes = tuple(_write(engine, snapshot, table) for table in staged.tables)
+    attempt = Attempt(snapshot, Prepared(writes, frozenset(staged.reads), result, strict=True))
+    for table in staged.tables:
+        if table.staged is not None:
+            attempt.staged[table.table_key] = StagedHandle.from_dict(table.staged)
+    outcome = publish_attempt(engine, staged.branch, attempt, provenance or staged.provenance)
+    engine.objects.delete_prefix(f"{DIRECTORY}/{staged.load_id}")
+    return replace(outcome, result=replace(result, commit=outcome.commit))
+
+
+def _write(engine: Engine, snapshot: Snapshot, table: StagedTable) -> TableWrite:
+    rows: pa.Table | None = None
+    if table.spool is not None:
+        assert needs_fork(snapshot, snapshot.entry(table.table_key))
+        rows = engine.storage.read_spool(table.spool)
+    return TableWrite(table.table_key, table.operation, rows=rows)
