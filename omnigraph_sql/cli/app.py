@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
 from omnigraph_sql._version import __version__
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-# Serves shell completion and checks nothing. What is wrong with a file is said by the code that reads it: a file that is
-# missing or closed to us is not a usage error.
-_FILE = click.Path(readable=False)
-
-
-def _json_option(help_text: str = "Print one JSON document.") -> Callable[[_F], _F]:
-    return click.option("--json", "as_json", is_flag=True, help=help_text)
-
-
-def _require_command(context: click.Context) -> None:
-    """Without a subcommand a group shows what it offers, and fails: nothing was done."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help(), err=True)
-        context.exit(2)
+from omnigraph_sql.cli.graph_commands import COMMANDS
+from omnigraph_sql.cli.options import FILE, json_option, require_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.version_option(__version__, prog_name="ogsql", message="%(prog)s %(version)s")
 @click.pass_context
 def app(context: click.Context) -> None:
-    """Check, format and compile graph schemas (.pg) and queries (.gq)."""
-    _require_command(context)
+    """Create, load, change and branch graphs; check, format and compile their schemas (.pg) and queries (.gq)."""
+    require_command(context)
 
 
 @app.command()
-@click.argument("schema", type=_FILE)
-@click.argument("queries", type=_FILE, nargs=-1, required=True)
-@_json_option()
+@click.argument("schema", type=FILE)
+@click.argument("queries", type=FILE, nargs=-1, required=True)
+@json_option()
 def lint(schema: str, queries: tuple[str, ...], as_json: bool) -> int:
     """Check query files against a schema.
 
@@ -50,10 +32,10 @@ def lint(schema: str, queries: tuple[str, ...], as_json: bool) -> int:
 
 
 @app.command()
-@click.argument("files", type=_FILE, nargs=-1, required=True)
+@click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Write nothing; list the files that would change, and exit with 1 if any.")
 @click.option("--language", type=click.Choice(["pg", "gq"]), help="The language of standard input, with FILES = `-`.")
-@_json_option()
+@json_option()
 def fmt(files: tuple[str, ...], check: bool, language: str | None, as_json: bool) -> int:
     """Format schemas and queries in place.
 
@@ -68,13 +50,13 @@ def fmt(files: tuple[str, ...], check: bool, language: str | None, as_json: bool
 @click.pass_context
 def schema(context: click.Context) -> None:
     """Work with schemas."""
-    _require_command(context)
+    require_command(context)
 
 
 @schema.command()
-@click.argument("new", type=_FILE)
-@click.option("--from", "old", type=_FILE, required=True, metavar="OLD", help="The schema in force.")
-@_json_option()
+@click.argument("new", type=FILE)
+@click.option("--from", "old", type=FILE, required=True, metavar="OLD", help="The schema in force.")
+@json_option()
 def plan(new: str, old: str, as_json: bool) -> int:
     """Show the steps that lead from the schema OLD to the schema NEW.
 
@@ -86,8 +68,8 @@ def plan(new: str, old: str, as_json: bool) -> int:
 
 
 @app.command("compile")
-@click.argument("schema", type=_FILE)
-@click.argument("queries", type=_FILE)
+@click.argument("schema", type=FILE)
+@click.argument("queries", type=FILE)
 @click.option("--query", "name", metavar="NAME", help="Compile this query only.")
 @click.option(
     "--emit",
@@ -96,7 +78,7 @@ def plan(new: str, old: str, as_json: bool) -> int:
     show_default=True,
     help="What to print: the plan, the syntax tree, or what the query returns, reads and writes.",
 )
-@_json_option("Print errors as JSON too.")
+@json_option("Print errors as JSON too.")
 def compile_(schema: str, queries: str, name: str | None, emit: str, as_json: bool) -> int:  # noqa: ARG001
     """Compile the queries of a file and print the outcome as JSON."""
     from omnigraph_sql.cli import compiling
@@ -105,7 +87,7 @@ def compile_(schema: str, queries: str, name: str | None, emit: str, as_json: bo
 
 
 @app.command()
-@_json_option()
+@json_option()
 def version(as_json: bool) -> int:
     """Show the version.
 
@@ -129,3 +111,7 @@ def completion(shell: str) -> int:
     from omnigraph_sql.cli import about
 
     return about.completion(app, shell)
+
+
+for _command in COMMANDS:
+    app.add_command(_command)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
 
 from omnigraph_sql.errors import BadRequest
 
@@ -17,6 +19,35 @@ def replace_content(path: str, data: bytes) -> None:
         raise BadRequest(f"the file `{path}` cannot be written: it is read-only")
     try:
         _replace(target, data)
+    except OSError as error:
+        raise BadRequest(f"the file `{path}` cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def replacement(path: str) -> Iterator[IO[bytes]]:
+    """A stream that becomes the content of a new or existing file when the block ends without an error."""
+    target = os.path.realpath(path)
+    try:
+        if os.path.exists(target) and not os.path.isfile(target):
+            with open(target, "wb") as device:  # a pipe or a device cannot be replaced, only written to
+                yield device
+            return
+        if os.path.exists(target) and not os.access(target, os.W_OK):
+            raise BadRequest(f"the file `{path}` cannot be written: it is read-only")
+        directory, name = os.path.split(target)
+        temporary = os.path.join(directory, f".{name[:100]}.{os.getpid()}.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                yield file
+                file.flush()
+                if os.path.exists(target):
+                    _copy_owner_and_mode(target, file.fileno())
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
     except OSError as error:
         raise BadRequest(f"the file `{path}` cannot be written: {error.strerror}") from error
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from omnigraph_compiler import Catalog, CompileError, compile_schema, decode_source
+from omnigraph_compiler import Catalog, CompileError, Diagnostic, compile_schema, decode_source
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.cli.failures import Located
 from omnigraph_sql.errors import BadRequest, Compile, NotFound, OmnigraphError
@@ -16,8 +18,30 @@ from omnigraph_sql.errors import BadRequest, Compile, NotFound, OmnigraphError
 
 def read_bytes(path: str) -> bytes:
     """The content of a file; raises `NotFound` or `BadRequest`, which say what is wrong with it."""
-    try:
+    with _readable(path):
         return Path(path).read_bytes()
+
+
+@contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """A file to read; what is wrong with opening it is said as by `read_bytes`."""
+    with _readable(path):
+        file = open(path, "rb")  # noqa: SIM115 (closed below; only opening it is guarded)
+    with file:
+        yield file
+
+
+def require_file(path: str) -> None:
+    """Raise what `read_bytes` would raise if there is no such file. Opens nothing: a pipe can be opened only once."""
+    with _readable(path):
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            raise IsADirectoryError
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise NotFound(f"the file `{path}` does not exist", what="file", name=path, hint=_similar_file(Path(path))) from None
     except IsADirectoryError:
@@ -57,6 +81,20 @@ def rejections(path: str) -> Iterator[None]:
         yield
     except CompileError as error:
         raise _translate(error, path) from error
+
+
+@contextmanager
+def located(path: str) -> Iterator[None]:
+    """Errors of a graph that point into a source text learn the file it came from."""
+    try:
+        yield
+    except (Compile, BadRequest) as error:
+        always = isinstance(error, Compile)
+        error.diagnostics = tuple(
+            Located(each, path) if isinstance(each, Diagnostic) and (always or each.position) else each
+            for each in error.diagnostics
+        )
+        raise
 
 
 def _translate(error: CompileError, path: str) -> OmnigraphError:

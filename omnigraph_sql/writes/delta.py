@@ -84,6 +84,36 @@ class Image:
             present = pa.concat_arrays([present, _plain(delta.ids)])
         return ids.filter(pc.is_in(ids, value_set=present))
 
+    def absent(self, table_key: str, ids: pa.ChunkedArray) -> str | None:
+        """The first of these ids that will not exist after the operation."""
+        if len(ids) > self._size(table_key):
+            # Many references to few rows: one look-up each in all ids is cheaper than making them distinct first.
+            missing = pc.invert(pc.is_in(ids, value_set=self._all_ids(table_key)))
+            if not pc.any(missing).as_py():
+                return None
+            return str(ids.filter(missing)[0].as_py())
+        wanted = _plain(ids).unique()
+        present = self.existing(table_key, wanted)
+        if len(present) == len(wanted):
+            return None
+        return str(wanted.filter(pc.invert(pc.is_in(wanted, value_set=present)))[0].as_py())
+
+    def _size(self, table_key: str) -> int:
+        entry, delta = self.snapshot.entries.get(table_key), self.deltas.get(table_key)
+        committed = 0 if entry is None or (delta is not None and delta.overwrite) else entry.row_count
+        return committed + (0 if delta is None else delta.rows.num_rows)
+
+    def _all_ids(self, table_key: str) -> pa.Array:
+        entry, delta = self.snapshot.entries.get(table_key), self.deltas.get(table_key)
+        parts = [] if delta is None else [_plain(delta.ids)]
+        if entry is not None and entry.row_count and not (delta is not None and delta.overwrite):
+            self.read.add(table_key)
+            handle = self.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+            ids = _plain(self.engine.storage.scan(handle, ["id"]).read_all().column("id"))
+            gone = None if delta is None else pc.is_in(ids, value_set=_plain(delta.removed))
+            parts.append(ids if gone is None else ids.filter(pc.invert(gone)))
+        return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+
 
 def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -174,12 +174,10 @@ def _check_endpoints(image: Image, delta: TableDelta) -> None:
     if not isinstance(type_, EdgeType):
         return
     for end, node in (("src", type_.source), ("dst", type_.target)):
-        wanted = plain(delta.rows.column(end)).unique()
         image.read.add(f"node:{node}")
-        present = image.existing(f"node:{node}", wanted)
-        if len(present) == len(wanted):
+        missing = image.absent(f"node:{node}", delta.rows.column(end))
+        if missing is None:
             continue
-        missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=present)))[0].as_py()
         row = _first(delta, pc.equal(delta.rows.column(end), missing))
         text = f"{end} `{_shown(missing)}` of edge {type_.name} not found among {node} nodes (edge id `{_shown(row)}`)"
         _fail(delta, "endpoint", text, row, "load the node first, or in the same load")

@@ -1,0 +1,286 @@
+"""The commands that work on a graph: names, arguments and help texts, as in `app`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from omnigraph_sql.cli.options import (
+    FILE,
+    F,
+    branch_option,
+    graph_target,
+    json_option,
+    require_command,
+    write_options,
+)
+
+# Writing -------------------------------------------------------------------------------------------------------------
+
+
+@click.command("init")
+@graph_target()
+@click.option("--schema", type=FILE, required=True, metavar="FILE", help="The schema of the graph, a .pg file.")
+@click.option("--force", is_flag=True, help="Start again where an earlier init was interrupted.")
+@write_options
+@json_option()
+def init(uri: str | None, store: str | None, schema: str, force: bool, actor: str | None, quiet: bool, as_json: bool) -> int:
+    """Create an empty graph in the directory URI."""
+    from omnigraph_sql.cli import creating
+
+    return creating.run(uri, store, schema, force=force, actor=actor, quiet=quiet, as_json=as_json)
+
+
+def _load_options(command: F) -> F:
+    decorators: list[Callable[[F], F]] = [
+        graph_target(),
+        click.option(
+            "--data",
+            type=FILE,
+            required=True,
+            multiple=True,
+            metavar="FILE | TYPE=FILE",
+            help="Records, one JSON object per line, also gzipped; `-` is standard input. "
+            "Or tables (.parquet, .csv, .arrow), each with the type of its rows; may be repeated.",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["append", "merge", "overwrite"]),
+            required=True,
+            help="Add new rows only, add or replace rows, or replace all rows of the types in the data.",
+        ),
+        branch_option("The branch to load into."),
+        click.option("--message", metavar="TEXT", help="A note for the history."),
+        click.option("--idempotency-key", metavar="KEY", help="Loads with the same key are done once per branch."),
+        write_options,
+        json_option(),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+@click.command("load")
+@_load_options
+@click.option("--from", "base", metavar="BASE", help="Create the branch from this one if it does not exist.")
+def load(
+    uri: str | None,
+    store: str | None,
+    data: tuple[str, ...],
+    mode: str,
+    branch: str,
+    base: str | None,
+    message: str | None,
+    idempotency_key: str | None,
+    actor: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Load data into the graph URI.
+
+    Everything is checked against the schema and becomes one commit; if anything is wrong, nothing is loaded.
+    """
+    from omnigraph_sql.cli import loading
+
+    order = loading.Order(data, mode, branch, base, message, idempotency_key)
+    return loading.run(uri, store, order, actor=actor, quiet=quiet, as_json=as_json)
+
+
+@click.command("ingest")
+@_load_options
+@click.option(
+    "--from",
+    "base",
+    default="main",
+    show_default=True,
+    metavar="BASE",
+    help="Create the branch from this one if it does not exist.",
+)
+@click.pass_context
+def ingest(context: click.Context, /, **options: object) -> int:
+    """Load data into a branch, which is created if it does not exist.
+
+    The same as `ogsql load --from main`.
+    """
+    status: int = context.invoke(load, **options)
+    return status
+
+
+@click.command("mutate")
+@graph_target(then="[NAME]")
+@click.option("--query", type=FILE, metavar="FILE", help="The file with the mutation.")
+@click.option("-e", "text", metavar="GQ", help="The mutation itself.")
+@click.option("--params", metavar="JSON", help="The parameters, one JSON object.")
+@click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters.")
+@branch_option("The branch to change.")
+@click.option("--if-commit", metavar="ID", help="Only if this is the newest commit of the branch; exits with 4 if not.")
+@write_options
+@json_option()
+def mutate(
+    words: tuple[str, ...],
+    store: str | None,
+    query: str | None,
+    text: str | None,
+    params: str | None,
+    params_file: str | None,
+    branch: str,
+    if_commit: str | None,
+    actor: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run the mutation NAME on the graph URI.
+
+    NAME can be left out if there is only one query.
+    """
+    from omnigraph_sql.cli import mutating
+
+    source = mutating.source(query, text)
+    values = mutating.parameters(params, params_file)
+    order = mutating.Order(source, values, branch, if_commit)
+    return mutating.run(words, store, order, actor=actor, quiet=quiet, as_json=as_json)
+
+
+# Reading -------------------------------------------------------------------------------------------------------------
+
+
+@click.command("snapshot")
+@graph_target()
+@click.option("--branch", metavar="NAME", help="The branch.  [default: main]")
+@click.option("--at-version", "version", type=click.IntRange(min=1), metavar="N", help="The branch as it was at a version.")
+@click.option("--commit", metavar="ID", help="The graph as it was at a commit.")
+@json_option()
+def snapshot(
+    uri: str | None, store: str | None, branch: str | None, version: int | None, commit: str | None, as_json: bool
+) -> int:
+    """Show the tables of the graph URI, their versions and row counts."""
+    from omnigraph_sql.cli import showing
+
+    return showing.snapshot(uri, store, branch=branch, version=version, commit=commit, as_json=as_json)
+
+
+@click.command("export")
+@graph_target()
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
+@branch_option("The branch to export.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write to a file; gzipped if its name ends in .gz.")
+@json_option("With --out print one JSON document; print errors as JSON too.")
+def export(uri: str | None, store: str | None, types: tuple[str, ...], branch: str, out: str | None, as_json: bool) -> int:
+    """Print the graph URI as records that `ogsql load` reads.
+
+    One JSON object per line, always in the same order: nodes before edges, types by name, rows by id.
+    """
+    from omnigraph_sql.cli import exporting
+
+    return exporting.run(uri, store, types=types, branch=branch, out=out, as_json=as_json)
+
+
+# Branches ------------------------------------------------------------------------------------------------------------
+
+
+@click.group("branch", invoke_without_command=True)
+@click.pass_context
+def branch_group(context: click.Context) -> None:
+    """Create, list and delete branches."""
+    require_command(context)
+
+
+@branch_group.command("create")
+@graph_target(then="NAME")
+@click.option("--from", "base", default="main", show_default=True, metavar="BASE", help="The branch to start from.")
+@write_options
+@json_option()
+def branch_create(
+    words: tuple[str, ...], store: str | None, base: str, actor: str | None, quiet: bool, as_json: bool
+) -> int:
+    """Create the branch NAME in the graph URI."""
+    from omnigraph_sql.cli import branching
+
+    return branching.create(words, store, base=base, actor=actor, quiet=quiet, as_json=as_json)
+
+
+@branch_group.command("list")
+@graph_target()
+@json_option()
+def branch_list(uri: str | None, store: str | None, as_json: bool) -> int:
+    """List the branches of the graph URI."""
+    from omnigraph_sql.cli import branching
+
+    return branching.show(uri, store, as_json=as_json)
+
+
+@branch_group.command("delete")
+@graph_target(then="NAME")
+@write_options
+@json_option()
+def branch_delete(words: tuple[str, ...], store: str | None, actor: str | None, quiet: bool, as_json: bool) -> int:
+    """Delete the branch NAME of the graph URI, with everything that is only on it."""
+    from omnigraph_sql.cli import branching
+
+    return branching.delete(words, store, actor=actor, quiet=quiet, as_json=as_json)
+
+
+# History -------------------------------------------------------------------------------------------------------------
+
+
+@click.group("commit", invoke_without_command=True)
+@click.pass_context
+def commit_group(context: click.Context) -> None:
+    """Look at the history of a graph."""
+    require_command(context)
+
+
+@commit_group.command("list")
+@graph_target()
+@branch_option("The branch whose history is shown.")
+@click.option("--actor", metavar="ACTOR", help="Only commits of this author.")
+@json_option()
+def commit_list(uri: str | None, store: str | None, branch: str, actor: str | None, as_json: bool) -> int:
+    """List the commits of the graph URI, newest first."""
+    from omnigraph_sql.cli import showing
+
+    return showing.commits(uri, store, branch=branch, actor=actor, as_json=as_json)
+
+
+@commit_group.command("show")
+@graph_target(then="ID")
+@json_option()
+def commit_show(words: tuple[str, ...], store: str | None, as_json: bool) -> int:
+    """Show the commit ID of the graph URI."""
+    from omnigraph_sql.cli import showing
+
+    return showing.commit(words, store, as_json=as_json)
+
+
+@click.group("recovery", invoke_without_command=True)
+@click.pass_context
+def recovery_group(context: click.Context) -> None:
+    """Look at what interrupted writes left behind."""
+    require_command(context)
+
+
+@recovery_group.command("list")
+@graph_target()
+@json_option()
+def recovery_list(uri: str | None, store: str | None, as_json: bool) -> int:
+    """List interrupted operations of the graph URI, and those that were recovered.
+
+    Recovers nothing itself; the next write does.
+    """
+    from omnigraph_sql.cli import showing
+
+    return showing.recoveries(uri, store, as_json=as_json)
+
+
+COMMANDS: tuple[click.Command, ...] = (
+    init,
+    load,
+    ingest,
+    mutate,
+    snapshot,
+    export,
+    branch_group,
+    commit_group,
+    recovery_group,
+)

@@ -1,0 +1,81 @@
+"""Tables for people: ruled on a terminal, aligned text anywhere else."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omnigraph_sql.cli import output
+
+_GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading, and how the cells below it stand."""
+
+    title: str
+    right: bool = False
+    whole: bool = False
+    """Never broken, however narrow the terminal: something people copy."""
+
+
+def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Write a table to standard output."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    if output.wants_colour(sys.stdout):
+        _write_ruled(columns, cells)
+    else:
+        output.write("".join(f"{line}\n" for line in _aligned(columns, cells)))
+
+
+def one_line(text: str) -> str:
+    """The text with everything that would move the cursor replaced by a space."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def count(number: int, one: str) -> str:
+    """A number with its noun."""
+    return f"{number} {one if number == 1 else one + 's'}"
+
+
+def moment(microseconds: int) -> str:
+    """A time as people read it, in UTC."""
+    found = datetime.datetime.fromtimestamp(microseconds // 1_000_000, datetime.UTC)
+    return found.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
+    from rich.cells import cell_len
+
+    lines = [[column.title for column in columns], *rows]
+    widths = [max(cell_len(line[at]) for line in lines) for at in range(len(columns))]
+
+    def padded(line: Sequence[str]) -> str:
+        pieces = []
+        for cell, width, column in zip(line, widths, columns, strict=True):
+            space = " " * (width - cell_len(cell))
+            pieces.append(space + cell if column.right else cell + space)
+        return _GAP.join(pieces).rstrip()
+
+    return [padded(line) for line in lines]
+
+
+def _write_ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        justify = "right" if column.right else "left"
+        table.add_column(column.title, justify=justify, no_wrap=column.whole, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console(file=sys.stdout, force_terminal=True, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        console.print(table)
+    output.write(captured.get())
