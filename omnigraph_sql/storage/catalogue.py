@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import lance
 import pyarrow as pa
+from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from omnigraph_sql.errors import NotFound, RowLevelCasContention
@@ -159,17 +160,34 @@ class AppendLog:
         """Append rows; the log is created when it does not exist yet."""
         table = pa.Table.from_pylist(rows, schema=self._schema)
         uri = str(self._objects.path(self._name))
-        mode = "append" if self.exists() else "create"
+        if not self.exists() and self._create(uri, table):
+            return
         try:
-            dataset = lance.write_dataset(  # inline-commit-ok: a log beside the manifest, reconciled from it
-                table, uri, mode=mode, enable_stable_row_ids=True, data_storage_version=STORAGE_VERSION
-            )
+            dataset = lance.write_dataset(table, uri, mode="append")  # inline-commit-ok: a log, reconciled from the manifest
         except OSError as error:
-            if "already exists" in str(error):
-                lance.write_dataset(table, uri, mode="append")  # inline-commit-ok: lost the race to create it
-                return
             raise translate(error, uri) from error
         _compact(dataset)
+
+    def _create(self, uri: str, table: pa.Table) -> bool:
+        """Create the log with its first rows; False when somebody else was faster.
+
+        Staged and committed without retries: a plain create lets several racing processes overwrite each other.
+        """
+        created = write_fragments(
+            table,
+            uri,
+            mode="create",
+            return_transaction=True,
+            enable_stable_row_ids=True,
+            data_storage_version=STORAGE_VERSION,
+        )
+        try:
+            lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
+        except OSError as error:
+            if not self.exists():
+                raise translate(error, uri) from error
+            return False
+        return True
 
     def read(self) -> list[dict[str, Any]]:
         if not self.exists():

@@ -143,7 +143,11 @@ class TableStorage:
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
         """Which write made a version."""
-        transaction = handle._dataset.read_transaction(version)
+        try:
+            transaction = handle._dataset.read_transaction(version)
+        except TypeError:
+            # Lance cannot read back a compaction that moved an index; such a version names no operation of ours.
+            return TransactionInfo(f"unreadable-{version}", None, None, "Rewrite")
         properties = transaction.transaction_properties or {}
         return TransactionInfo(
             transaction.uuid, properties.get(OPERATION_ID), properties.get(UNDO_OF), type(transaction.operation).__name__
