@@ -284,7 +284,7 @@ class VersionReclaimed(OmnigraphError):
 
 
 class Storage(OmnigraphError):
-    """The store under the graph failed. `storage_class` says how: transient, configuration, not_found, permanent, …"""
+    """The store under the graph failed; `storage_class` says how (transient, configuration, permanent, unknown)."""
 
     kind = "Storage"
 

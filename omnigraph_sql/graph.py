@@ -11,8 +11,8 @@ from typing import Any
 from omnigraph_compiler import Catalog, CompileError, Query, compile_query
 from omnigraph_sql.errors import BadRequest, Compile, NotFound
 from omnigraph_sql.history.export import export_records
-from omnigraph_sql.manifest.coordinator import MAIN
-from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.coordinator import MAIN, lineage
+from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
@@ -106,7 +106,12 @@ class Graph:
         if created and base is not None:
             self.create_branch(branch, base)
         provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
-        result = run_load(self._engine, self._batches(data), mode=checked, branch=branch, provenance=provenance)
+        try:
+            result = run_load(self._engine, self._batches(data), mode=checked, branch=branch, provenance=provenance)
+        except Exception:
+            if created:
+                self.delete_branch(branch)
+            raise
         return LoadResult(branch, checked, result.nodes, result.edges, result.commit, base, created)
 
     def stage(
@@ -176,8 +181,11 @@ class Graph:
 
     def commits(self, branch: str = MAIN) -> list[Commit]:
         """The history of a branch, newest first."""
-        head = self.snapshot(branch=branch).head
-        return [] if head is None else self._engine.coordinator.journal.history(head.graph_commit_id)
+        snapshot = self.snapshot(branch=branch)
+        if snapshot.head is None:
+            return []
+        head = commit_of(lineage(snapshot.branch), snapshot.manifest_version, snapshot.head)
+        return self._engine.coordinator.journal.history(head.graph_commit_id, head)
 
     def commit(self, commit_id: str) -> Commit:
         """One commit by its id."""

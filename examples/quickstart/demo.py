@@ -1,11 +1,15 @@
-"""A first look: check, format and compile a schema with its queries, and plan a change. Run it with `make demo`."""
+"""A first look: schemas and queries from check to plan, then a graph with branches. Run it with `make demo`."""
 
 from __future__ import annotations
 
+import datetime
+import json
+import tempfile
 import time
 from pathlib import Path
 
 import omnigraph_compiler as og
+import omnigraph_sql
 from omnigraph_compiler import ir
 
 HERE = Path(__file__).parent
@@ -32,6 +36,13 @@ ogsql lint harbour.pg harbour.gq
 ogsql fmt --check harbour.pg harbour.gq
 ogsql compile harbour.pg harbour.gq --query idle_ships
 ogsql schema plan --from harbour.pg harbour_v2.pg
+ogsql init /tmp/harbour --schema harbour.pg
+ogsql load /tmp/harbour --data harbour.jsonl --mode append --as ada --message "first load"
+ogsql branch create /tmp/harbour survey
+ogsql mutate /tmp/harbour record_call --query harbour.gq --branch survey --as grace \\
+    --params '{"ship": "9700011", "port": "DEHAM", "arrived": "2026-03-09T13:20:00Z"}'
+ogsql commit list /tmp/harbour --branch survey
+diff <(ogsql export /tmp/harbour) <(ogsql export /tmp/harbour --branch survey)
 """
 
 
@@ -114,6 +125,54 @@ def plan(catalog: og.Catalog) -> None:
     indented(og.plan_migration(catalog, og.compile_schema(read("harbour_v2.pg"))).render())
 
 
+def store(directory: Path) -> None:
+    title("6. Create a graph and load harbour.jsonl")
+    with omnigraph_sql.init(directory / "harbour", HERE / "harbour.pg") as graph:
+        result = graph.load(HERE / "harbour.jsonl", mode="append", actor="ada", message="first load")
+        for name, rows in {**result.nodes, **result.edges}.items():
+            print(f"    {name:<8}{rows:>4}")
+        change(graph)
+
+
+def change(graph: omnigraph_sql.Graph) -> None:
+    title("7. Branch it and change the branch")
+    queries = read("harbour.gq")
+    graph.create_branch("survey")
+    surveyed = {"code": "DEHAM", "depth": 15.4, "opened": "1189-05-07", "tags": ["container", "tidal"], "notes": None}
+    arrival = {"ship": "9700011", "port": "DEHAM", "arrived": "2026-03-09T13:20:00Z", "tonnes": 12400.0}
+    runs = {"survey_port": surveyed, "record_call": arrival, "retire_ship": {"imo": 9700059}}
+    for name, params in runs.items():
+        result = graph.mutate(queries, name, params, branch="survey", actor="grace")
+        print(f"    {name:<12}  nodes: {result.affected_nodes}, edges: {result.affected_edges}")
+    print("\n    history of the branch, newest first:\n")
+    for commit in graph.commits("survey"):
+        when = datetime.datetime.fromtimestamp(commit.created_at / 1_000_000, datetime.UTC)
+        place = f"{commit.manifest_branch or 'main'} v{commit.manifest_version}"
+        author, message = commit.actor_id or "", commit.message or ""
+        print(f"    {commit.graph_commit_id}  {place:<9}  {when:%H:%M:%S}  {author:<5}  {message}".rstrip())
+    print("\n    rows that differ, - on main, + on the branch:\n")
+    main, branch = (dict(map(keyed, graph.export(name))) for name in ("main", "survey"))
+    for key in sorted(main.keys() | branch.keys()):
+        for mark, side, other in (("-", main, branch), ("+", branch, main)):
+            if key in side and side[key] != other.get(key):
+                print(f"    {mark} {shortened(f'{key[0]} {side[key]}', 110)}")
+
+
+def keyed(record: str) -> tuple[tuple[str, str], str]:
+    """What identifies an exported record, and the rest of it as text."""
+    fields = json.loads(record)
+    type_name = fields.get("type") or fields["edge"]
+    row_id = fields["data"].pop("id")
+    values = {name: fields[name] for name in ("from", "to") if name in fields} | fields["data"]
+    return (type_name, row_id), ", ".join(
+        f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()
+    )
+
+
+def shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def read(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
@@ -125,6 +184,8 @@ def main() -> None:
     tidy()
     compile_one(catalog)
     plan(catalog)
+    with tempfile.TemporaryDirectory() as directory:
+        store(Path(directory))
     print(f"\nAll of this took {time.perf_counter() - started:.1f} s. The same on the command line:\n")
     indented(COMMANDS)
 

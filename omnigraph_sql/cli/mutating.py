@@ -38,7 +38,7 @@ def run(words: Sequence[str], store: str | None, order: Order, *, actor: str | N
     """Run the mutation and say what it changed."""
     uri, given = graph_and_optional_word(words, store)
     with rejections(order.source.path):
-        names = [query.name for query in parse_queries(order.source.text).queries]
+        names = [query.name.text for query in parse_queries(order.source.text).queries]
     with (
         writing(uri, branch=order.branch, actor=actor, quiet=quiet) as graph,
         located(order.source.path),

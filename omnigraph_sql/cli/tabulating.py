@@ -6,6 +6,7 @@ import datetime
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from omnigraph_sql.cli import output
 
@@ -71,8 +72,9 @@ def _write_ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> No
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
-        justify = "right" if column.right else "left"
-        table.add_column(column.title, justify=justify, no_wrap=column.whole, overflow="fold")  # type: ignore[arg-type]
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        width = len(column.title)
+        table.add_column(column.title, justify=justify, no_wrap=column.whole, overflow="fold", min_width=width)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = Console(file=sys.stdout, force_terminal=True, highlight=False, markup=False, emoji=False)

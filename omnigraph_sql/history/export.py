@@ -50,7 +50,10 @@ def _chosen(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | Ed
 
 def _record(type_: NodeType | EdgeType, row: dict[str, Any]) -> dict[str, Any]:
     data = {"id": row["id"]}
-    data |= {name: _value(prop.type, row[name]) for name, prop in type_.properties.items() if row[name] is not None}
+    for name, prop in type_.properties.items():
+        # A null is left out, unless leaving it out would mean the default.
+        if row[name] is not None or prop.default is not None:
+            data[name] = _value(prop.type, row[name])
     if isinstance(type_, EdgeType):
         return {"edge": type_.name, "from": row["src"], "to": row["dst"], "data": data}
     return {"type": type_.name, "data": data}

@@ -85,17 +85,7 @@ class CommitGraph:
 
     def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
         """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
-        commit = Commit(
-            intent.graph_commit_id,
-            branch,
-            manifest_version,
-            intent.parent_commit_id,
-            intent.merged_parent_commit_id,
-            intent.actor_id,
-            intent.created_at,
-            intent.message,
-            intent.idempotency_key,
-        )
+        commit = commit_of(branch, manifest_version, intent)
         self._log.append([commit.to_dict()])
         if commit.actor_id is not None:
             entry = {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
@@ -124,9 +114,13 @@ class CommitGraph:
             return None
         return next((commit for commit in self.history(head) if commit.idempotency_key == idempotency_key), None)
 
-    def history(self, head: str) -> list[Commit]:
-        """Everything reachable from a commit, newest first; a commit never stands before its children."""
-        commits = {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
+    def history(self, head: str, unrecorded: Commit | None = None) -> list[Commit]:
+        """Everything reachable from a commit, newest first; a commit never stands before its children.
+
+        `unrecorded` is the head's own commit, for a reader that must not complete the journal of a writer that died.
+        """
+        commits = {} if unrecorded is None else {unrecorded.graph_commit_id: unrecorded}
+        commits |= {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
         reachable = _reachable(commits, head)
         children = dict.fromkeys(reachable, 0)
         for commit_id in reachable:
@@ -145,6 +139,21 @@ class CommitGraph:
                     if children[parent] == 0:
                         heapq.heappush(ready, (_order(commits[parent]), parent))
         return ordered
+
+
+def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Commit:
+    """The commit that an intent, published at a version of a branch, describes."""
+    return Commit(
+        intent.graph_commit_id,
+        branch,
+        manifest_version,
+        intent.parent_commit_id,
+        intent.merged_parent_commit_id,
+        intent.actor_id,
+        intent.created_at,
+        intent.message,
+        intent.idempotency_key,
+    )
 
 
 def _reachable(commits: dict[str, Commit], head: str) -> set[str]:

@@ -37,6 +37,16 @@ def new_session() -> Any:
     return lance.Session()  # type: ignore[attr-defined]
 
 
+def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
+    """The filter for rows whose column is among the values.
+
+    Lance takes Arrow expressions, but not over unsigned columns; for those the filter is a text of plain numbers.
+    """
+    if pa.types.is_unsigned_integer(values.type):
+        return f"`{column}` IN ({', '.join(str(int(value)) for value in values.to_pylist())})"
+    return pc.field(column).isin(values)
+
+
 class TableStorage:
     """Tables of one graph root. Made by `open_storage` only."""
 
@@ -115,7 +125,7 @@ class TableStorage:
         self,
         handle: SnapshotHandle,
         columns: Sequence[str] | None = None,
-        filter: pc.Expression | None = None,
+        filter: pc.Expression | str | None = None,
         limit: int | None = None,
         batch_rows: int | None = None,
         order_by: str | None = None,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.storage.tables import member_filter
 from omnigraph_sql.writes.engine import Engine
 
 PROBE_KEYS = 8192
@@ -70,7 +71,7 @@ class Image:
         if len(values) <= PROBE_KEYS * _PROBES and entry.row_count > len(values):
             for start in range(0, len(values), PROBE_KEYS):
                 part = values.slice(start, PROBE_KEYS)
-                yield from self.engine.storage.scan(handle, columns, pc.field(column).isin(part)).read_all().to_batches()
+                yield from self.engine.storage.scan(handle, columns, member_filter(column, part)).read_all().to_batches()
             return
         for batch in self.engine.storage.scan(handle, columns):
             yield batch.filter(pc.is_in(batch.column(batch.schema.names.index(column)), value_set=values))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn
+from functools import partial
+from typing import Any, Literal, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +18,10 @@ from omnigraph_sql.writes.delta import Image, TableDelta, plain
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
 from omnigraph_sql.writes.reading import TableBatch
-from omnigraph_sql.writes.validate import check, check_input_unique
+from omnigraph_sql.writes.validate import check, check_input_unique, check_values
 
 LoadMode = Literal["append", "merge", "overwrite"]
+T = TypeVar("T")
 MODES: tuple[LoadMode, ...] = ("append", "merge", "overwrite")
 
 
@@ -92,12 +94,15 @@ def prepare_load(
     """Read all records and check the rules about the input alone; the result validates them against a snapshot."""
     checked = check_mode(mode)
     incoming = collect(engine, batches, mentioned)
+    lines = _Lines(incoming)
+    for each in incoming.values():
+        lines.run(partial(check_values, engine.type_of(each.table_key), TableDelta(each.table_key, each.rows)))
     for each in incoming.values():
         _check_input(engine, each, checked)
     result = LoadResult(branch, checked, _counts(incoming, "node:"), _counts(incoming, "edge:"), None)
 
     def prepare(snapshot: Snapshot) -> Prepared[LoadResult]:
-        return _Lines(incoming).run(lambda: _prepare(engine, snapshot, incoming, checked, result))
+        return lines.run(lambda: _prepare(engine, snapshot, incoming, checked, result))
 
     return prepare
 
@@ -192,7 +197,7 @@ class _Lines:
     def __init__(self, incoming: Mapping[str, Incoming]) -> None:
         self._incoming = incoming
 
-    def run(self, step: Callable[[], Prepared[LoadResult]]) -> Prepared[LoadResult]:
+    def run(self, step: Callable[[], T]) -> T:
         try:
             return step()
         except ValidationFailed as error:

@@ -18,7 +18,7 @@ from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.columns import table_key
 from omnigraph_sql.writes.delta import Image, TableDelta, distinct, plain
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.predicates import predicate
+from omnigraph_sql.writes.predicates import Condition, predicate
 from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
 from omnigraph_sql.writes.validate import check
 from omnigraph_sql.writes.values import default_value, evaluate, key_text_value, rows_table, stored
@@ -161,7 +161,8 @@ def _insert(staging: MutationStaging, statement: ir.Insert, params: Mapping[str,
         staging.put(key, row, replaces=False)
         return
     staging.nodes += 1
-    row["id"] = _node_id(type_, row) or ulid.new()
+    derived = _node_id(type_, row)
+    row["id"] = ulid.new() if derived is None else derived
     staging.put(key, row, replaces=type_.key is not None)
 
 
@@ -192,26 +193,26 @@ def _update(staging: MutationStaging, statement: ir.Update, params: Mapping[str,
         staging.put(key, {**row, **changes}, replaces=True)
 
 
-def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> pc.Expression:
+def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition:
     assert isinstance(compare.left, ir.PropertyRef)
     column = {"from": "src", "to": "dst"}.get(compare.left.property, compare.left.property)
     return predicate(column, compare.left.type, compare.op, evaluate(compare.right, params))
 
 
-def _matching(staging: MutationStaging, key: str, condition: pc.Expression) -> list[dict[str, Any]]:
+def _matching(staging: MutationStaging, key: str, condition: Condition) -> list[dict[str, Any]]:
     """Committed and pending rows that satisfy a condition; a pending row hides the committed one of its id."""
     pending = staging.pending.get(key, {})
-    committed = [row for row in _scan(staging, key, condition) if row["id"] not in pending]
+    committed = [row for row in _scan(staging, key, condition.scan) if row["id"] not in pending]
     if not pending:
         return committed
     type_ = staging.engine.type_of(key)
     table = rows_table(type_, list(pending.values()))
     plain_columns = [name for name in table.column_names if name == "id" or not type_.properties[name].type.is_blob]
-    hits = table.select(plain_columns).filter(condition).column("id").to_pylist()
+    hits = table.select(plain_columns).filter(condition.expression).column("id").to_pylist()
     return committed + [pending[row_id] for row_id in hits]
 
 
-def _scan(staging: MutationStaging, key: str, condition: pc.Expression) -> list[dict[str, Any]]:
+def _scan(staging: MutationStaging, key: str, condition: pc.Expression | str) -> list[dict[str, Any]]:
     entry = staging.snapshot.entry(key)
     staging.reads.add(key)
     handle = staging.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
@@ -226,7 +227,7 @@ def _scan(staging: MutationStaging, key: str, condition: pc.Expression) -> list[
 
 def _delete(staging: MutationStaging, statement: ir.Delete, params: Mapping[str, Any]) -> None:
     key = f"{statement.type_kind}:{statement.type}"
-    ids = _scan_ids(staging, key, _condition(statement.predicate, params))
+    ids = _scan_ids(staging, key, _condition(statement.predicate, params).scan)
     _remove(staging, key, ids)
     if statement.type_kind == "edge":
         return
@@ -238,7 +239,7 @@ def _delete(staging: MutationStaging, statement: ir.Delete, params: Mapping[str,
                 _remove(staging, f"edge:{edge.name}", _scan_ids(staging, f"edge:{edge.name}", pc.field(end).isin(ids)))
 
 
-def _scan_ids(staging: MutationStaging, key: str, condition: pc.Expression) -> pa.Array:
+def _scan_ids(staging: MutationStaging, key: str, condition: pc.Expression | str) -> pa.Array:
     entry = staging.snapshot.entry(key)
     staging.reads.add(key)
     handle = staging.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +17,25 @@ from omnigraph_sql.storage.columns import arrow_type
 _NOTHING = pc.scalar(False)
 
 
-def predicate(column: str, type_: PropType, op: str, value: Any) -> pc.Expression:
+@dataclass(frozen=True)
+class Condition:
+    """One comparison, for rows in memory and for a table scan."""
+
+    expression: pc.Expression
+    scan: pc.Expression | str
+
+
+def predicate(column: str, type_: PropType, op: str, value: Any) -> Condition:
     """`column op value`. Null on either side never matches."""
     if value is None:
-        return _NOTHING
+        return Condition(_NOTHING, _NOTHING)
     if type_.scalar in INTEGERS:
         return _integer(column, type_, op, value)
     if type_.scalar in FLOATS:
-        return _float(column, type_, op, float(value))
-    return _compare(pc.field(column), op, pa.scalar(value, arrow_type(type_)))
+        found = _float(column, type_, op, float(value))
+    else:
+        found = _compare(pc.field(column), op, pa.scalar(value, arrow_type(type_)))
+    return Condition(found, found)
 
 
 def _compare(field: pc.Expression, op: str, value: pa.Scalar) -> pc.Expression:
@@ -43,20 +54,23 @@ def _compare(field: pc.Expression, op: str, value: pa.Scalar) -> pc.Expression:
             return field >= value
 
 
-def _integer(column: str, type_: PropType, op: str, value: int | float) -> pc.Expression:
+def _integer(column: str, type_: PropType, op: str, value: int | float) -> Condition:
     """An integer column against any number, by mathematical value: nothing is truncated or wrapped."""
     field = pc.field(column)
     low, high = INTEGER_RANGES[type_.scalar]
+    everything = Condition(field.is_valid(), f"`{column}` IS NOT NULL")
+    nothing = Condition(_NOTHING, _NOTHING)
     if isinstance(value, float) and not value.is_integer():
         if op in ("=", "!="):
-            return _NOTHING if op == "=" else field.is_valid()
+            return nothing if op == "=" else everything
         op, value = ("<=", math.floor(value)) if op in ("<", "<=") else (">=", math.ceil(value))
     number = int(value)
     if low <= number <= high:
-        return _compare(field, op, pa.scalar(number, arrow_type(type_)))
+        found = _compare(field, op, pa.scalar(number, arrow_type(type_)))
+        # Lance does not take Arrow expressions over unsigned columns; a text of one plain number says the same.
+        return Condition(found, f"`{column}` {op} {number}" if type_.scalar.startswith("U") else found)
     above = number > high
-    everything = op == "!=" or (op != "=" and (op in ("<", "<=")) == above)
-    return field.is_valid() if everything else _NOTHING
+    return everything if op == "!=" or (op != "=" and (op in ("<", "<=")) == above) else nothing
 
 
 def _float(column: str, type_: PropType, op: str, value: float) -> pc.Expression:

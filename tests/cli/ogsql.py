@@ -56,6 +56,8 @@ def environment(**changes: str) -> dict[str, str]:
     """An environment that is the same wherever the tests run."""
     unwanted = ("NO_COLOR", "FORCE_COLOR", "PYTEST", "PYTHON", "OMNIGRAPH", "LC_", "COLUMNS")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    if "PYTHONPATH" in os.environ:
+        kept["PYTHONPATH"] = os.environ["PYTHONPATH"]  # the executable must run the code that is being tested
     path = os.pathsep.join([str(OGSQL.parent), os.environ.get("PATH", os.defpath)])
     return {**kept, "PATH": path, "LANG": "C.UTF-8", "TERM": "xterm-256color", **changes}
 

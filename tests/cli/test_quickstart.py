@@ -56,6 +56,11 @@ def test_the_demonstration_runs(tmp_path: Path) -> None:
         "did you mean `tonnes`?",
         "1. scan Ship as s",
         "rename node Company to Operator",
+        "    Port      10\n",
+        "retire_ship   nodes: 1, edges: 3",
+        "ada    first load",
+        '    - HomedAt from: "9700059", to: "DEDUI"\n',
+        '    + Call from: "9700011", to: "DEHAM"',
     ):
         assert fragment in result.stdout
     assert not list(tmp_path.iterdir())

@@ -34,6 +34,8 @@ def imported_by(*arguments: str) -> set[str]:
         ["fmt", "--help"],
         ["schema", "plan", "--help"],
         ["compile", "--help"],
+        ["load", "--help"],
+        ["commit", "list", "--help"],
         ["completion", "fish"],
         ["lint"],
     ],

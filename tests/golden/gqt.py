@@ -28,6 +28,8 @@ class Block:
     sections: tuple[Section, ...]
     schema: str | None
     """The schema in force: the text of the last `schema` block above that must compile."""
+    graph: tuple[str, str] | None
+    """The graph in force: schema and data of the last `graph` block above."""
 
     @property
     def id(self) -> str:
@@ -44,15 +46,18 @@ class Block:
 
 def read_blocks(path: Path) -> Iterator[Block]:
     schema: str | None = None
+    graph: tuple[str, str] | None = None
     titles: set[str] = set()
     for line, header, body in _split(path):
         kind, _, title = (part.strip() for part in header.partition(":"))
         assert title not in titles, f"{path.name}:{line}: the title {title!r} is used twice"
         titles.add(title)
         text, sections = _sections(body)
-        yield Block(path, line, kind, title, text, sections, schema)
+        yield Block(path, line, kind, title, text, sections, schema, graph)
         if kind == "schema" and not any(section.key == "error" for section in sections):
             schema = text
+        if kind == "graph":
+            graph = text, next((section.text for section in sections if section.key == "data"), "")
 
 
 def _split(path: Path) -> Iterator[tuple[int, str, list[str]]]:

@@ -25,12 +25,24 @@ from omnigraph_compiler import (
 from omnigraph_compiler.values import format_datetime
 from tests.golden.gqt import Block, Section, read_blocks
 from tests.golden.notation import notate
+from tests.golden.writes import KINDS as WRITES
+from tests.golden.writes import Graphs, run_block
 
 HERE = Path(__file__).parent
 BLOCKS = [block for path in sorted(HERE.glob("*.gqt")) for block in read_blocks(path)]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.id)
+@pytest.fixture(scope="session")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> Graphs:
+    return Graphs(tmp_path_factory.mktemp("graphs"))
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind in WRITES], ids=lambda block: block.id)
+def test_write(block: Block, graphs: Graphs, tmp_path: Path) -> None:
+    run_block(block, graphs, tmp_path)
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind not in WRITES], ids=lambda block: block.id)
 def test_block(block: Block) -> None:
     run = KINDS.get(block.kind)
     assert run is not None, f"unknown kind of block: {block.kind}"

@@ -54,7 +54,7 @@ def cast(array: pa.Array, type_: PropType, limits: Limits) -> Cast:
     if array.null_count == len(array):  # whatever its type: there is no value it could be wrong for
         return Cast(pa.nulls(len(array), arrow_type(type_)))
     if type_.is_vector:
-        return _vectors(array, type_)
+        return _vectors(array, type_, limits)
     if type_.is_list:
         return _lists(array, type_, limits)
     if type_.is_blob:
@@ -70,7 +70,7 @@ def plain(array: pa.Array) -> pa.Array:
         return plain(array.storage)
     type_ = array.type
     if pa.types.is_dictionary(type_):
-        return plain(array.dictionary_decode())
+        return plain(array.dictionary).take(array.indices)
     if pa.types.is_run_end_encoded(type_):
         return plain(pc.run_end_decode(array))
     if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
@@ -340,14 +340,15 @@ def _element(explain: Explain, element: Any) -> Explain:
     return lambda _: explain(element)
 
 
-def _vectors(array: pa.Array, type_: PropType) -> Cast:
+def _vectors(array: pa.Array, type_: PropType, limits: Limits) -> Cast:
     if not _is_list(array.type):
         _refuse(f"expects an array of {type_.dimension} numbers", array)
     width = type_.dimension or 0
     taken = _taken(array)
-    result = (
-        _floats(taken.elements, "F32") if not pa.types.is_null(taken.elements.type) else _no_numbers(len(taken.elements))
-    )
+    try:
+        result = cast(taken.elements, PropType("F32"), limits)
+    except Complaint as complaint:
+        raise Complaint(say.NUMERIC, complaint.found) from None
     misfit = ~taken.absent & (taken.lengths != width)
     flaws = _rows_flaw(_where(misfit), lambda value: Complaint(say.dimensions(type_), str(len(value))))
     flaws += _rows_flaw(np.setdiff1d(taken.rows(taken.elements.is_null()), _where(misfit)), _fixed(say.NUMERIC))
@@ -363,10 +364,6 @@ def _vectors(array: pa.Array, type_: PropType) -> Cast:
         elements, type=arrow_type(type_), mask=None if good.all() else pa.array(~good)
     )
     return Cast(vectors, flaws)
-
-
-def _no_numbers(count: int) -> Cast:
-    return Cast(pa.nulls(count, pa.float32()))
 
 
 def _blobs(array: pa.Array, limits: Limits) -> Cast:
@@ -396,10 +393,20 @@ def by_hand(values: pa.Array, array: pa.Array, chosen: pa.BooleanArray, one: One
         except Complaint:
             made.append(None)
             refused.append(row)
+    return Cast(
+        _replaced(values, rows, made), _rows_flaw(np.array(refused, dtype=np.int64), lambda value: _complaint(one, value))
+    )
+
+
+def _replaced(values: pa.Array, rows: Rows, made: list[Any]) -> pa.Array:
+    if pa.types.is_nested(values.type):
+        everything = values.to_pylist()
+        for row, value in zip(rows.tolist(), made, strict=True):
+            everything[row] = value
+        return pa.array(everything, values.type)
     mask = np.zeros(len(values), dtype=np.bool_)
     mask[rows] = True
-    replaced = pc.replace_with_mask(values, pa.array(mask), pa.array(made, values.type))
-    return Cast(replaced, _rows_flaw(np.array(refused, dtype=np.int64), lambda value: _complaint(one, value)))
+    return pc.replace_with_mask(values, pa.array(mask), pa.array(made, values.type))
 
 
 def _complaint(one: One, value: Any) -> Complaint:

@@ -24,6 +24,7 @@ from omnigraph_sql.writes.reading.values import kind, recorded, shown, stored_va
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _STRUCTURAL = tuple(b"{}[],:"[index : index + 1] for index in range(6))
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_MINUS_ZERO = re.compile(r"-0(?![0-9.eE])")
 _BLANK = b" \t\r\n"
 _NODE_MEMBERS = frozenset({"type", "data"})
 _EDGE_MEMBERS = frozenset({"edge", "from", "to", "data"})
@@ -104,13 +105,22 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-def _large_integer(digits: str) -> int | float:
+class _MinusZero(int):
+    """`-0`: an integer that keeps its sign when it becomes a float."""
+
+    def __float__(self) -> float:
+        return -0.0
+
+
+def _odd_integer(digits: str) -> int | float:
     """Python refuses to read integers of thousands of digits; as numbers they are beyond every range anyway."""
+    if digits == "-0":
+        return _MinusZero()
     return int(digits) if len(digits) < 1000 else float(digits)
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_constant)
-_patient_decoder = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_constant, parse_int=_large_integer)
+_patient_decoder = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_constant, parse_int=_odd_integer)
 
 
 def _decode(line: bytes) -> Any:
@@ -127,7 +137,7 @@ def _decode(line: bytes) -> Any:
 def _parse(text: str) -> Any:
     try:
         try:
-            return _decoder.decode(text)
+            return (_patient_decoder if _MINUS_ZERO.search(text) else _decoder).decode(text)
         except json.JSONDecodeError:
             raise
         except ValueError:

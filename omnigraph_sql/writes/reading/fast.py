@@ -74,6 +74,21 @@ class Outcome:
     doubtful: list[Lines]
 
 
+@dataclass(frozen=True)
+class _Parsed:
+    """Lines that Arrow could read, with what it read, and lines that it refused."""
+
+    accepted: list[tuple[pa.Table, Lines]]
+    refused: list[Lines]
+
+    def joined(self) -> tuple[pa.Table, Lines]:
+        if len(self.accepted) == 1:
+            return self.accepted[0]
+        texts = pa.concat_arrays([lines.texts for _, lines in self.accepted])
+        numbers = np.concatenate([lines.numbers for _, lines in self.accepted])
+        return pa.concat_tables([table for table, _ in self.accepted]), Lines(texts, numbers)
+
+
 class FastReader:
     """Reads lines of one type; remembers which JSON types its values have."""
 
@@ -85,47 +100,48 @@ class FastReader:
         self._nulls = _explicit_null_pattern(layout)
 
     def read(self, lines: Lines) -> Outcome:
-        outcome = Outcome([], [])
         certain, odd = _with_plain_ends(lines)
-        if len(odd):
-            outcome.doubtful.append(odd)
+        parsed = _Parsed([], [odd] if len(odd) else [])
         if len(certain) and not (
-            self._attempt(certain, outcome) or (self._learn(certain) and self._attempt(certain, outcome))
+            self._attempt(certain, parsed) or (self._learn(certain) and self._attempt(certain, parsed))
         ):
-            self._divide(certain, outcome)
-        return outcome
+            self._divide(certain, parsed)
+        if not parsed.accepted:
+            return Outcome([], parsed.refused)
+        table, taken = parsed.joined()
+        part, doubtful = self._convert(table, taken)
+        if not len(doubtful):
+            return Outcome([part], parsed.refused)
+        kept = np.setdiff1d(np.arange(len(taken)), doubtful)
+        rest = Part(part.lines[kept], {name: column.take(pa.array(kept)) for name, column in part.columns.items()})
+        return Outcome([rest] if len(kept) else [], [*parsed.refused, taken.take(doubtful)])
 
-    def _divide(self, lines: Lines, outcome: Outcome) -> None:
+    def _divide(self, lines: Lines, parsed: _Parsed) -> None:
         """Corner the lines that Arrow refuses, so that the others need not go the exact way."""
         if len(lines) <= _SMALLEST:
-            outcome.doubtful.append(lines)
+            parsed.refused.append(lines)
             return
         for piece in lines.pieces():
-            if not self._attempt(piece, outcome):
-                self._divide(piece, outcome)
+            if not self._attempt(piece, parsed):
+                self._divide(piece, parsed)
 
-    def _attempt(self, lines: Lines, outcome: Outcome) -> bool:
+    def _attempt(self, lines: Lines, parsed: _Parsed) -> bool:
         try:
-            _check_encoding(lines)
-            rows = self._parse(lines)
-        except (pa.ArrowInvalid, UnicodeDecodeError):
+            lines.texts.cast(pa.string())  # refuses what is not UTF-8
+            table = self._parse(lines)
+        except pa.ArrowInvalid:
             return False
-        if rows.num_rows != len(lines):
+        if table.num_rows != len(lines):
             return False
-        part, doubtful = self._convert(rows, lines)
-        if len(doubtful):
-            outcome.doubtful.append(lines.take(doubtful))
-            kept = np.setdiff1d(np.arange(len(lines)), doubtful)
-            part = Part(part.lines[kept], {name: column.take(pa.array(kept)) for name, column in part.columns.items()})
-        if len(part.lines):
-            outcome.parts.append(part)
+        parsed.accepted.append((table, lines))
         return True
 
     def _parse(self, lines: Lines) -> pa.Table:
+        text = lines.buffer()
         longest = pc.max(pc.binary_length(lines.texts)).as_py()
         return pj.read_json(
-            pa.BufferReader(lines.buffer()),
-            read_options=pj.ReadOptions(use_threads=True, block_size=max(_CHUNK, longest + 1)),
+            pa.BufferReader(text),
+            read_options=pj.ReadOptions(use_threads=text.size > _CHUNK, block_size=max(_CHUNK, longest + 1)),
             parse_options=pj.ParseOptions(
                 explicit_schema=self._json_schema(), newlines_in_values=False, unexpected_field_behavior="error"
             ),
@@ -156,20 +172,27 @@ class FastReader:
     def _learn(self, lines: Lines) -> bool:
         """Look at some records to see whether other JSON types are in use than those tried; true if so."""
         before = (self._numeric_dates, self._fractional)
+        for name, kinds in self._kinds(lines).items():
+            scalar = self._layout.properties[name].type.scalar
+            if scalar in ("Date", "DateTime"):
+                self._numeric_dates = self._numeric_dates | {name} if int in kinds else self._numeric_dates - {name}
+            elif scalar in INTEGERS and float in kinds:
+                self._fractional |= {name}
+        return before != (self._numeric_dates, self._fractional)
+
+    def _kinds(self, lines: Lines) -> dict[str, set[type]]:
+        """The Python types of the values, or their elements, that some records have for each property."""
+        kinds: dict[str, set[type]] = {}
         for text in lines.texts.slice(0, _SAMPLE).to_pylist():
             try:
-                data = json.loads(text).get("data", {})
-                given = {name: value for name, value in data.items() if name in self._layout.properties}
+                members = json.loads(text).get("data", {}).items()
             except (ValueError, AttributeError, RecursionError):
                 continue
-            for name, value in given.items():
-                scalar = self._layout.properties[name].type.scalar
-                kinds = {type(element) for element in (value if isinstance(value, list) else (value,))}
-                if scalar in ("Date", "DateTime") and int in kinds:
-                    self._numeric_dates |= {name}
-                elif scalar in INTEGERS and float in kinds:
-                    self._fractional |= {name}
-        return before != (self._numeric_dates, self._fractional)
+            for name, value in members:
+                if name in self._layout.properties and value is not None:
+                    elements = value if isinstance(value, list) else (value,)
+                    kinds.setdefault(name, set()).update(type(element) for element in elements)
+        return kinds
 
     def _convert(self, table: pa.Table, lines: Lines) -> tuple[Part, Rows]:
         """Columns of the right types, and the rows that need a closer look."""
@@ -218,10 +241,6 @@ def _with_plain_ends(lines: Lines) -> tuple[Lines, Lines]:
     if mask.all():
         return lines, Lines(lines.texts.slice(0, 0), lines.numbers[:0])
     return lines.take(np.flatnonzero(mask)), lines.take(np.flatnonzero(~mask))
-
-
-def _check_encoding(lines: Lines) -> None:
-    lines.texts.cast(pa.string())
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

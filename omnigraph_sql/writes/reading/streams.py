@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,12 @@ class Stream:
             step = _rows_within(batch, batch_bytes)
             for start in range(0, batch.num_rows, step):
                 piece = batch.slice(start, step)
+                if gathered and (rows + piece.num_rows > _ROWS or size + _size(piece) > batch_bytes):
+                    yield pa.Table.from_batches(gathered, self.schema)
+                    gathered, rows, size = [], 0, 0
                 gathered.append(piece)
                 rows += piece.num_rows
                 size += _size(piece)
-                if rows >= _ROWS or size >= batch_bytes:
-                    yield pa.Table.from_batches(gathered, self.schema)
-                    gathered, rows, size = [], 0, 0
         if gathered:
             yield pa.Table.from_batches(gathered, self.schema)
 
@@ -70,24 +70,50 @@ def _size(batch: pa.RecordBatch) -> int:
 
 
 @contextmanager
-def opened(source: Any, names: Iterable[str]) -> Iterator[Stream]:
-    """The source as a stream. `names` are the columns that may be in it."""
+def readable(label: str) -> Iterator[None]:
+    """What goes wrong inside is the fault of the data."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise BadRequest(f"cannot read the data of {label}: {error}") from error
+    except OSError as error:
+        raise BadRequest(f"cannot read the data of {label}: {error.strerror or error}") from error
+
+
+@contextmanager
+def opened(source: Any, label: str, names: Iterable[str]) -> Iterator[Stream]:
+    """The source as a stream. `names` are the columns that may be in it, `label` is what messages call it."""
+    with ExitStack() as resources:
+        with readable(label):
+            stream = _stream(source, names, resources)
+        yield replace(stream, batches=_guarded(stream.batches, label))
+
+
+def _guarded(batches: Iterable[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:
+    iterator = iter(batches)
+    while True:
+        with readable(label):
+            batch = next(iterator, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _stream(source: Any, names: Iterable[str], resources: ExitStack) -> Stream:
     if isinstance(source, Path):
-        with _opened_file(source, names) as stream:
-            yield stream
-    elif hasattr(source, "__arrow_c_stream__"):
+        return _from_file(source, names, resources)
+    if hasattr(source, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(source)
-        yield Stream(reader.schema, reader)
-    elif hasattr(source, "__arrow_c_array__"):
+        return Stream(reader.schema, reader)
+    if hasattr(source, "__arrow_c_array__"):
         batch = pa.record_batch(source)
-        yield Stream(batch.schema, [batch])
-    elif isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
-        yield _from_batches(source)
-    else:
-        raise BadRequest(
-            f"a table cannot be read from a value of type {type(source).__name__}",
-            hint=f"give Arrow data, a data frame, or a Path; {_FILES} can be read",
-        )
+        return Stream(batch.schema, [batch])
+    if isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
+        return _from_batches(source)
+    raise BadRequest(
+        f"a table cannot be read from a value of type {type(source).__name__}",
+        hint=f"give Arrow data, a data frame, or a Path; {_FILES} can be read",
+    )
 
 
 def _from_batches(source: Iterable[Any]) -> Stream:
@@ -121,24 +147,19 @@ def _same_schema(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Itera
         yield batch
 
 
-@contextmanager
-def _opened_file(path: Path, names: Iterable[str]) -> Iterator[Stream]:
+def _from_file(path: Path, names: Iterable[str], resources: ExitStack) -> Stream:
     kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    try:
-        if kind in ("parquet", "pq"):
-            import pyarrow.parquet as pq
+    if kind in ("parquet", "pq"):
+        import pyarrow.parquet as pq
 
-            with pq.ParquetFile(path) as file:
-                yield Stream(file.schema_arrow, file.iter_batches(batch_size=_ROWS), str(path))
-        elif kind == "csv":
-            yield _csv(path, names)
-        elif kind in ("arrow", "feather", "ipc"):
-            with pa.OSFile(str(path)) as file, _arrow_reader(file) as reader:
-                yield Stream(reader.schema, _arrow_batches(reader), str(path))
-        else:
-            raise BadRequest(f"{path} is not a kind of file that can be read as a table", hint=f"these can: {_FILES}")
-    except OSError as error:
-        raise BadRequest(f"cannot read {path}: {error.strerror or error}") from error
+        parquet = resources.enter_context(pq.ParquetFile(path))
+        return Stream(parquet.schema_arrow, parquet.iter_batches(batch_size=_ROWS), str(path))
+    if kind == "csv":
+        return _csv(path, names)
+    if kind in ("arrow", "feather", "ipc"):
+        reader = resources.enter_context(_arrow_reader(resources.enter_context(pa.OSFile(str(path)))))
+        return Stream(reader.schema, _arrow_batches(reader), str(path))
+    raise BadRequest(f"{path} is not a kind of file that can be read as a table", hint=f"these can: {_FILES}")
 
 
 def _arrow_reader(file: pa.NativeFile) -> Any:

@@ -15,12 +15,12 @@ from omnigraph_compiler import Catalog, PropType
 from omnigraph_compiler.diagnostics import clip, did_you_mean, listing
 from omnigraph_compiler.types import STRING
 from omnigraph_sql.errors import BadRequest, ValidationFailed
-from omnigraph_sql.writes.reading.casts import Cast, Rows, cast
+from omnigraph_sql.writes.reading.casts import Cast, Explain, Rows, cast
 from omnigraph_sql.writes.reading.exact import id_fault, null_fault, value_fault
 from omnigraph_sql.writes.reading.layout import Layout, Layouts, Part, to_batch, with_key_ids
 from omnigraph_sql.writes.reading.model import Complaint, Fault, Faults, Limits, OnReject, TableBatch
 from omnigraph_sql.writes.reading.records import DEFAULT_LIMITS
-from omnigraph_sql.writes.reading.streams import Stream, opened
+from omnigraph_sql.writes.reading.streams import Stream, opened, readable
 from omnigraph_sql.writes.reading.texts import cast_texts
 from omnigraph_sql.writes.reading.values import recorded
 
@@ -51,14 +51,9 @@ def read_tables(
     layouts = Layouts(catalog)
     for name, source in tables.items():
         layout = _layout(layouts, name)
-        try:
-            with opened(
-                source, [*layout.properties, "id", *(alias for pair in _ENDPOINTS.values() for alias in pair)]
-            ) as stream:
-                reader = _TableReader(layout, stream, Faults(stream.name, "row", on_reject), limits)
-                yield from reader.read(batch_bytes)
-        except pa.ArrowException as error:
-            raise BadRequest(f"cannot read the data of {layout.key}: {error}") from error
+        names = [*layout.properties, "id", *(alias for pair in _ENDPOINTS.values() for alias in pair)]
+        with opened(source, layout.key, names) as stream:
+            yield from _TableReader(layout, stream, Faults(stream.name, "row", on_reject), limits).read(batch_bytes)
 
 
 def _layout(layouts: Layouts, name: str) -> Layout:
@@ -176,16 +171,25 @@ class _TableReader:
         return columns
 
     def _values(self, table: pa.Table, name: str, type_: PropType, ids: _Ids, findings: _Findings) -> pa.Array:
-        array = _combined(table.column(self._columns[name]))
+        array = self._column(table, name)
         result = self._cast(array, name, type_)
         for flaw in result.flaws:
-            findings.add(
-                flaw.rows,
-                lambda row, explain=flaw.explain: value_fault(  # type: ignore[misc]
-                    self._layout, name, ids.at(row), recorded(array[row].as_py()), explain(array[row].as_py())
-                ),
-            )
+            findings.add(flaw.rows, self._value_fault(name, array, flaw.explain, ids))
         return result.values
+
+    def _value_fault(self, name: str, array: pa.Array, explain: Explain, ids: _Ids) -> Callable[[int], Fault]:
+        def make(row: int) -> Fault:
+            value = _python(array[row])
+            return value_fault(self._layout, name, ids.at(row), recorded(value), explain(value))
+
+        return make
+
+    def _column(self, table: pa.Table, name: str) -> pa.Array:
+        column = table.column(self._columns[name])
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        with readable(self._layout.key):
+            array.validate(full=True)  # other programs made it; a text may be none
+        return array
 
     def _cast(self, array: pa.Array, name: str, type_: PropType) -> Cast:
         try:
@@ -202,7 +206,7 @@ class _TableReader:
         if name not in self._columns:
             return pa.nulls(table.num_rows, pa.string())
         try:
-            return cast(_combined(table.column(self._columns[name])), STRING, self._limits).values
+            return cast(self._column(table, name), STRING, self._limits).values
         except Complaint as complaint:
             raise BadRequest(
                 f"{self._layout.key}: `{self._columns[name]}` {complaint.sentence}", hint="ids are texts; cast the column"
@@ -263,8 +267,11 @@ def _logical(layout: Layout, name: str) -> pa.DataType:
     return layout.value_types.get(name, pa.string())
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _python(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):  # an instant beyond the years that Python knows
+        return value.cast(pa.int64()).as_py()
 
 
 def _null_rows(column: pa.Array) -> Rows:

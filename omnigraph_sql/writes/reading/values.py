@@ -10,7 +10,6 @@ import binascii
 import datetime
 import json
 import math
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -206,17 +205,14 @@ def _refuse(text: str, value: Any) -> NoReturn:
     raise Complaint(text, shown(value))
 
 
-_KINDS: Mapping[type, str] = {
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    str: "a string",
-    list: "an array",
-    dict: "an object",
-    type(None): "null",
-}
-
-
 def kind(value: Any) -> str:
     """What a JSON value is, for messages about the shape of a record."""
-    return _KINDS[type(value)]
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, list):
+        return "an array"
+    return "an object" if isinstance(value, dict) else "a number"

@@ -1,0 +1,350 @@
+"""A small graph, the operations that are interrupted, and what must be true of a graph that nobody is writing."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lance
+import pytest
+
+import omnigraph_sql as og
+from omnigraph_sql import failpoints
+
+ACTOR = "ada"
+RECOVERY = "omnigraph:recovery"
+DIED = 86
+"""The status of a process that a failpoint ended."""
+CHILD = Path(__file__).with_name("child.py")
+ROOT = Path(__file__).parents[2]
+
+SCHEMA = """
+node Person {
+  name: String @key
+  age: I32?
+  email: String? @unique
+  mood: enum(glad, sad)?
+  @range(age, 0..150)
+}
+node Team {
+  slug: String @key
+}
+node Place {
+  slug: String @key
+}
+edge Knows: Person -> Person {
+  since: I32?
+}
+edge Member: Person -> Team @card(0..2)
+"""
+
+TABLES = ["edge:Knows", "edge:Member", "node:Person", "node:Team"]
+"""The tables with rows; `Place` stays empty, for writes that nothing else depends on."""
+
+
+def node(kind: str, **data: Any) -> str:
+    return json.dumps({"type": kind, "data": data})
+
+
+def edge(kind: str, source: str, target: str, **data: Any) -> str:
+    return json.dumps({"edge": kind, "from": source, "to": target, "data": data})
+
+
+SEED = [
+    node("Person", name="ann", age=30),
+    node("Person", name="bob", age=40),
+    node("Team", slug="red"),
+    edge("Knows", "ann", "bob", id="k1", since=2001),
+    edge("Member", "ann", "red", id="m1"),
+]
+
+INSERT = "query q($name: String) { insert Person { name: $name, age: 1 } }"
+INSERT_TEAM = "query q($slug: String) { insert Team { slug: $slug } }"
+UPDATE = 'query q() { update Person set { age: 31 } where name = "ann" }'
+DELETE = 'query q() { delete Person where name = "ann" }'
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def seeded(root: Path) -> og.Graph:
+    """The graph every test starts from: one commit of init, one of a load by the actor."""
+    graph = og.init(root, SCHEMA, actor=ACTOR)
+    graph.load(SEED, mode="append")
+    return graph
+
+
+def rows(graph: og.Graph, branch: str = "main", **at: Any) -> Rows:
+    """All entities by type, in the order of the export."""
+    found: Rows = {}
+    for text in graph.export(branch, **at):
+        record = json.loads(text)
+        name = record.get("type") or record["edge"]
+        ends = {end: record[end] for end in ("from", "to") if end in record}
+        found.setdefault(name, []).append(ends | record["data"])
+    return found
+
+
+def names(graph: og.Graph, branch: str = "main", kind: str = "Person", **at: Any) -> list[str]:
+    return [row["id"] for row in rows(graph, branch, **at).get(kind, [])]
+
+
+@contextmanager
+def armed(rule: str) -> Iterator[None]:
+    """Failpoints of this process, for a while."""
+    failpoints.reset()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(failpoints.VARIABLE, rule)
+        yield
+    failpoints.reset()
+
+
+def abandon(rule: str, operation: Callable[[], object]) -> None:
+    """Run an operation that stops at a failpoint and does not clean up after itself, as if its process had died."""
+    name, at, nth = rule.partition("@")
+    with armed(f"{name}=panic{at}{nth}"), pytest.raises(failpoints.Panic):
+        operation()
+
+
+def spawn(root: Path, operation: str, rule: str = "", **settings: str) -> subprocess.Popen[str]:
+    """A process of its own that opens the graph, arms the rule and runs one operation of `OPERATIONS`."""
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    return subprocess.Popen(
+        [sys.executable, str(CHILD), str(root), operation, rule],
+        env={**os.environ, "PYTHONPATH": path, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_child(root: Path, operation: str, rule: str = "", **settings: str) -> int:
+    process = spawn(root, operation, rule, **settings)
+    _, complaints = process.communicate(timeout=120)
+    assert process.returncode in (0, DIED), complaints
+    return process.returncode
+
+
+# What must hold --------------------------------------------------------------------------------------------------
+
+
+def head(root: Path, path: str, branch: str | None = None) -> int:
+    """The newest version of a table, seen past the engine."""
+    place = root / path if branch is None else root / path / "tree" / branch
+    return int(lance.dataset(str(place)).version)
+
+
+def heads(graph: og.Graph) -> dict[str, int]:
+    """The head of every table on its main lineage."""
+    return {key: head(Path(graph.uri), entry.path) for key, entry in graph.snapshot().entries.items()}
+
+
+def pins(graph: og.Graph, branch: str = "main") -> dict[str, int]:
+    return {key: entry.version for key, entry in graph.snapshot(branch=branch).entries.items()}
+
+
+def sidecars(root: Path) -> list[Path]:
+    directory = root / "__recovery"
+    return sorted(path for path in directory.rglob("*") if path.is_file()) if directory.exists() else []
+
+
+def table_branches(root: Path, path: str) -> list[str]:
+    return sorted(lance.dataset(str(root / path)).branches.list())
+
+
+def log(root: Path, name: str) -> list[dict[str, Any]]:
+    place = root / name
+    found: list[dict[str, Any]] = lance.dataset(str(place)).to_table().to_pylist() if place.exists() else []
+    return found
+
+
+def audit(graph: og.Graph) -> list[dict[str, Any]]:
+    return graph.recoveries()["audit"]
+
+
+def kinds(graph: og.Graph) -> list[str]:
+    return [row["recovery_kind"] for row in audit(graph)]
+
+
+def assert_settled(graph: og.Graph) -> None:
+    """No residue: pins are heads, nothing is pending, the journal is whole, no operation was audited twice."""
+    root = Path(graph.uri)
+    assert sidecars(root) == []
+    _assert_pins_are_heads(graph)
+    _assert_journal(graph)
+    operations = [row["operation_id"] for row in audit(graph)]
+    assert len(operations) == len(set(operations))
+
+
+def _assert_pins_are_heads(graph: og.Graph) -> None:
+    root = Path(graph.uri)
+    used: dict[str, set[str]] = {}
+    for branch in graph.branches():
+        for key, entry in graph.snapshot(branch=branch).entries.items():
+            used.setdefault(entry.path, set())
+            if entry.branch is not None:
+                used[entry.path].add(entry.branch)
+            own = entry.branch is None if branch == "main" else (entry.branch or "").startswith(f"{branch}.")
+            if own:
+                assert head(root, entry.path, entry.branch) == entry.version, f"{key} on {branch} has drifted"
+            else:
+                assert head(root, entry.path, entry.branch) >= entry.version
+    for path, wanted in used.items():
+        assert set(table_branches(root, path)) == wanted, f"{path} has table branches that nobody uses"
+
+
+def _assert_journal(graph: og.Graph) -> None:
+    root = Path(graph.uri)
+    recorded = log(root, "_graph_commits.lance")
+    known = {row["graph_commit_id"]: row for row in recorded}
+    # A race may record a commit twice, but never with two contents.
+    assert all(row == known[row["graph_commit_id"]] for row in recorded), "two commits share an id"
+    actors = {row["graph_commit_id"]: row["actor_id"] for row in log(root, "_graph_commit_actors.lance")}
+    assert actors == {row["graph_commit_id"]: row["actor_id"] for row in recorded if row["actor_id"] is not None}
+    for branch in graph.branches():
+        intent = graph.snapshot(branch=branch).head
+        assert intent is not None
+        assert intent.graph_commit_id in known, f"the journal lacks the head of {branch}"
+        history = graph.commits(branch)
+        parents = [commit.parent_commit_id for commit in history]
+        assert parents == [*(commit.graph_commit_id for commit in history[1:]), None], f"{branch} is not one chain"
+
+
+def reopened(root: Path) -> og.Graph:
+    """Opened twice: the first open recovers, the second finds nothing to do."""
+    first = og.connect(root)
+    before = (rows(first), pins(first), audit(first), len(first.commits()))
+    second = og.connect(root)
+    assert (rows(second), pins(second), audit(second), len(second.commits())) == before
+    assert_settled(second)
+    return second
+
+
+def assert_writable(graph: og.Graph, branches: Iterable[str] = ("main",)) -> None:
+    """Every table takes a write at the first try."""
+    for branch in branches:
+        before = rows(graph, branch)
+        graph.load(
+            [
+                node("Person", name=f"zoe-{branch}"),
+                node("Team", slug=f"z-{branch}"),
+                edge("Knows", f"zoe-{branch}", "bob"),
+                edge("Member", f"zoe-{branch}", f"z-{branch}"),
+            ],
+            mode="append",
+            branch=branch,
+        )
+        after = rows(graph, branch)
+        grown = {key: len(after[key]) - len(before.get(key, [])) for key in after}
+        assert grown == {"Person": 1, "Team": 1, "Knows": 1, "Member": 1}
+    assert_settled(graph)
+
+
+# Operations ------------------------------------------------------------------------------------------------------
+
+OPERATIONS: dict[str, Callable[[og.Graph], object]] = {
+    "insert": lambda graph: graph.mutate(INSERT, params={"name": "cleo"}, actor="op"),
+    "update": lambda graph: graph.mutate(UPDATE, actor="op"),
+    "delete": lambda graph: graph.mutate(DELETE, actor="op"),
+    "append": lambda graph: graph.load([node("Person", name="cleo")], mode="append", actor="op"),
+    "merge": lambda graph: graph.load([node("Person", name="ann", age=31)], mode="merge", actor="op"),
+    "overwrite": lambda graph: graph.load([edge("Knows", "bob", "ann", id="k2")], mode="overwrite", actor="op"),
+    "many": lambda graph: graph.load(
+        [
+            node("Person", name="cleo"),
+            node("Team", slug="blue"),
+            edge("Knows", "cleo", "ann", id="k2"),
+            edge("Member", "cleo", "blue", id="m2"),
+        ],
+        mode="append",
+        actor="op",
+    ),
+    "many_merge": lambda graph: graph.load(
+        [node("Person", name="ann", age=31), edge("Knows", "ann", "ann", id="k1")], mode="merge", actor="op"
+    ),
+    "many_overwrite": lambda graph: graph.load(
+        [node("Team", slug="red"), node("Team", slug="blue"), edge("Member", "bob", "blue", id="m2")],
+        mode="overwrite",
+        actor="op",
+    ),
+    "first_touch": lambda graph: graph.mutate(INSERT, params={"name": "cleo"}, branch="draft", actor="op"),
+    "first_touch_many": lambda graph: graph.load(
+        [node("Person", name="cleo"), edge("Knows", "cleo", "ann", id="k2")], mode="append", branch="draft", actor="op"
+    ),
+    "first_touch_mixed": lambda graph: graph.load(
+        [node("Person", name="dora"), edge("Knows", "dora", "ann", id="k3")], mode="append", branch="draft", actor="op"
+    ),
+    "nodes": lambda graph: graph.load([node("Person", name="cleo"), node("Team", slug="blue")], mode="append", actor="op"),
+    "team": lambda graph: graph.mutate(INSERT_TEAM, params={"slug": "blue"}, actor="op"),
+    "open": lambda graph: graph,
+    "create_branch": lambda graph: graph.create_branch("new"),
+    "delete_branch": lambda graph: graph.delete_branch("draft"),
+}
+
+TOUCHED: dict[str, list[str]] = {
+    "insert": ["node:Person"],
+    "update": ["node:Person"],
+    "delete": ["edge:Knows", "edge:Member", "node:Person"],
+    "append": ["node:Person"],
+    "merge": ["node:Person"],
+    "overwrite": ["edge:Knows"],
+    "many": TABLES,
+    "many_merge": ["edge:Knows", "node:Person"],
+    "many_overwrite": ["edge:Member", "node:Team"],
+    "first_touch": ["node:Person"],
+    "first_touch_many": ["edge:Knows", "node:Person"],
+    "team": ["node:Team"],
+}
+"""Tables whose head an operation moves, in the order in which it commits them."""
+
+
+def branch_of(operation: str) -> str:
+    return "draft" if operation.startswith("first_touch") else "main"
+
+
+def prepared(root: Path, operation: str) -> og.Graph:
+    """The graph an operation runs on."""
+    graph = seeded(root)
+    if branch_of(operation) == "draft" or operation == "delete_branch":
+        graph.create_branch("draft")
+    return graph
+
+
+def expected_after(operation: str, before: Rows) -> Rows:
+    """The rows once the operation is visible, written down independently of the engine."""
+    after: Rows = {kind: [dict(row) for row in entities] for kind, entities in before.items()}
+
+    def put(kind: str, **row: Any) -> None:
+        kept = [each for each in after.get(kind, []) if each["id"] != row["id"]]
+        after[kind] = sorted([*kept, row], key=lambda each: each["id"])
+
+    match operation:
+        case "insert" | "first_touch":
+            put("Person", id="cleo", name="cleo", age=1)
+        case "update" | "merge":
+            put("Person", id="ann", name="ann", age=31)
+        case "delete":
+            after["Person"] = [row for row in after["Person"] if row["id"] != "ann"]
+            del after["Knows"], after["Member"]
+        case "append":
+            put("Person", id="cleo", name="cleo")
+        case "overwrite":
+            after["Knows"] = [{"from": "bob", "to": "ann", "id": "k2"}]
+        case "many" | "first_touch_many":
+            put("Person", id="cleo", name="cleo")
+            put("Knows", **{"from": "cleo"}, to="ann", id="k2")
+            if operation == "many":
+                put("Team", id="blue", slug="blue")
+                put("Member", **{"from": "cleo"}, to="blue", id="m2")
+        case "many_merge":
+            put("Person", id="ann", name="ann", age=31)
+            put("Knows", **{"from": "ann"}, to="ann", id="k1")
+        case "many_overwrite":
+            after["Team"] = [{"id": slug, "slug": slug} for slug in ("blue", "red")]
+            after["Member"] = [{"from": "bob", "to": "blue", "id": "m2"}]
+        case "team":
+            put("Team", id="blue", slug="blue")
+    return after
