@@ -204,6 +204,8 @@ def _assert_journal(graph: og.Graph) -> None:
     assert all(row == known[row["graph_commit_id"]] for row in recorded), "two commits share an id"
     actors = {row["graph_commit_id"]: row["actor_id"] for row in log(root, "_graph_commit_actors.lance")}
     assert actors == {row["graph_commit_id"]: row["actor_id"] for row in recorded if row["actor_id"] is not None}
+    on_main = {row["graph_commit_id"] for row in recorded if row["manifest_branch"] is None}
+    assert on_main == {commit.graph_commit_id for commit in graph.commits()}, "a commit fell out of the history of main"
     for branch in graph.branches():
         intent = graph.snapshot(branch=branch).head
         assert intent is not None

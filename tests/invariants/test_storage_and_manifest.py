@@ -136,6 +136,27 @@ def test_invariant_05_of_two_publishes_with_one_base_the_second_looks_again(tmp_
     assert failures == []
     assert names(graph) == ["ann", "bob", "cleo"]
     assert names(graph, kind="Team") == ["blue", "red"]
+    assert len(graph.commits()) == 4, "a commit fell out of the history"
+    assert_settled(graph)
+
+
+def test_invariant_05_what_a_write_relied_on_is_checked_again(tmp_path: Path) -> None:
+    """An edge to a node, and the removal of that node: different tables, so no queue keeps them apart. One must lose."""
+    root = tmp_path / "g"
+    graph = seeded(root)
+    graph.mutate(INSERT, params={"name": "zed"})
+    other = og.connect(root)
+    with armed("publish.before_merge=sleep(1500)@1"):
+        thread, failures = in_background(lambda: graph.mutate('query q() { insert Knows { from: "ann", to: "zed" } }'))
+        while not list((root / "__recovery").glob("*.json")):
+            pass
+        other.mutate('query q() { delete Person where name = "zed" }')
+        assert thread.is_alive(), "the first was to publish second"
+        thread.join()
+
+    assert [type(failure) for failure in failures] == [errors.ValidationFailed]
+    assert names(graph) == ["ann", "bob"]
+    assert names(graph, kind="Knows") == ["k1"]
     assert_settled(graph)
 
 

@@ -98,6 +98,7 @@ class FastReader:
         self._numeric_dates: frozenset[str] = frozenset()
         self._fractional: frozenset[str] = frozenset()
         self._nulls = _explicit_null_pattern(layout)
+        self._schema = self._json_schema()
 
     def read(self, lines: Lines) -> Outcome:
         certain, odd = _with_plain_ends(lines)
@@ -143,7 +144,7 @@ class FastReader:
             pa.BufferReader(text),
             read_options=pj.ReadOptions(use_threads=text.size > _CHUNK, block_size=max(_CHUNK, longest + 1)),
             parse_options=pj.ParseOptions(
-                explicit_schema=self._json_schema(), newlines_in_values=False, unexpected_field_behavior="error"
+                explicit_schema=self._schema, newlines_in_values=False, unexpected_field_behavior="error"
             ),
         )
 
@@ -178,6 +179,7 @@ class FastReader:
                 self._numeric_dates = self._numeric_dates | {name} if int in kinds else self._numeric_dates - {name}
             elif scalar in INTEGERS and float in kinds:
                 self._fractional |= {name}
+        self._schema = self._json_schema()
         return before != (self._numeric_dates, self._fractional)
 
     def _kinds(self, lines: Lines) -> dict[str, set[type]]:

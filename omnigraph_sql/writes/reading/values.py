@@ -76,13 +76,11 @@ def recorded(value: Any) -> str | None:
 
 def stored_value(type_: PropType, value: Any, limits: Limits) -> Any:
     """A JSON value other than null as a column of that type stores it; raises `Complaint`."""
-    if type_.is_vector:
-        return _vector(type_, value)
     if type_.is_list:
         return _list(type_, value)
-    if type_.is_blob:
-        return blob(value, limits)
-    return _scalar(type_, value)
+    if type_.scalar == "Vector":
+        return _vector(type_, value)
+    return blob(value, limits) if type_.scalar == "Blob" else _scalar(type_, value)
 
 
 def _list(type_: PropType, value: Any) -> list[Any]:

@@ -227,3 +227,15 @@ def test_whole_numbers_beyond_the_floats_stay_exact() -> None:
     rows = rows_by_line(read(lines))
 
     assert math.fsum(row["tonnes"] == 9007199254740993 for key, row, _ in rows.values() if key == "node:Port") == 100
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([b"\n", b"\r\n", b'{"type":"Port"', b"}", b'"', b"//"]))))
+def test_whatever_the_bytes_the_answer_is_a_reject(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    rejects: list[Reject] = []
+
+    assert read(data, on_reject=rejects.append, batch_bytes=16) == []
+    assert all(
+        1 <= reject.line <= data.count(b"\n") + 1 and reject.rule in ("json", "record", "required") for reject in rejects
+    )

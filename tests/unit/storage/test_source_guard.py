@@ -71,7 +71,7 @@ def _offence(found: ast.AST, containers: set[str]) -> str | None:
         return "LanceDataset.commit"
     if function.attr not in FORBIDDEN or _last(owner) in ADAPTERS or _last(owner) in containers:
         return None
-    return None if isinstance(owner, CONTAINERS) else function.attr
+    return None if _makes_container(owner) else function.attr
 
 
 def _last(owner: ast.expr) -> str | None:
@@ -98,7 +98,7 @@ def _containers(tree: ast.Module) -> set[str]:
 
 def _makes_container(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
-        return _last(value.func) in CONTAINER_TYPES
+        return _last(value.func) in CONTAINER_TYPES | {"setdefault"}
     if isinstance(value, ast.BinOp):
         return _makes_container(value.left) or _makes_container(value.right)
     return isinstance(value, CONTAINERS)
@@ -177,6 +177,7 @@ def test_the_guard_sees_every_form(line: str, name: str) -> None:
         "engine.storage_inline.restore(handle, operation)",
         "from omnigraph_sql.cli import branching\nbranching.delete(name)",
         "seen = set()\nseen.update(more)",
+        "seen.setdefault(name, set()).update(more)",
         "def f(seen: dict[str, int]) -> None:\n    seen.update(more)",
         "engine.storage.stage_delete(handle, ids, operation)",
     ],
