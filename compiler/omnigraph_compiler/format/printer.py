@@ -157,9 +157,23 @@ class Printer:
             if self.lines and not self.sealed and "\n" not in self.source[self.reached : start]:
                 self.lines[-1] += f" {text}"
                 self.sealed = text.startswith("//")
+            elif self.separate and self._belongs_above(start, end, before):
+                self.lines.append(INDENT * self.depth + text)
+                self.sealed = text.startswith("//")
             else:
                 self._emit(text, start)
             self.reached = max(self.reached, end)
+
+    def _belongs_above(self, start: int, end: int, before: int) -> bool:
+        """Whether a comment stands right under what was printed last, with a blank line below it and its like."""
+        if self.source.count("\n", self.reached, start) > 1:
+            return False
+        for next_start, next_end in reversed(self.pending):
+            if next_start >= before or self.source.count("\n", end, next_start) > 1:
+                break
+            end = next_end
+        following = next((each[0] for each in reversed(self.pending) if each[0] >= end), before)
+        return self.source.count("\n", end, min(following, before)) > 1
 
     def _comment(self, start: int, end: int) -> str:
         return self.source[start:end].replace("\r\n", "\n").rstrip()

@@ -19,7 +19,8 @@ _CLASS_SIZE = 30
 _PERL_CLASSES = "dDsSwW"
 _SIMPLE_ESCAPES = "aftnrv"
 _ASSERTIONS = "bBAz"
-_REPEAT = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
+_REPEAT = re.compile(r"\{(0|[1-9][0-9]*)(,(0|[1-9][0-9]*)?)?\}")
+_REPEAT_DIGITS = 9  # a longer number does not make a repetition, nor does one with a leading zero
 _FLAGS = re.compile(r"\(\?(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?([:)])")
 _GROUP_NAME = re.compile(r"\(\?P?<([^>]*)>")
 _POSIX = re.compile(r"\[:\^?([a-z]*):\]")
@@ -35,11 +36,20 @@ _CATEGORIES = _words(
 )
 _SCRIPTS = _words(
     """
-    Adlam Arabic Armenian Balinese Bengali Bopomofo Braille Buginese Cherokee Common Coptic Cuneiform Cypriot Cyrillic
-    Deseret Devanagari Egyptian_Hieroglyphs Ethiopic Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo
-    Hebrew Hiragana Inherited Javanese Kannada Katakana Khmer Lao Latin Linear_A Linear_B Malayalam Mongolian Myanmar Nko
-    Ogham Old_Italic Old_Persian Oriya Osage Phoenician Runic Sinhala Sundanese Syriac Tagalog Tai_Le Tamil Telugu Thaana
-    Thai Tibetan Tifinagh Ugaritic Vai Yi
+    Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki Bopomofo
+    Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian Caucasian_Albanian Chakma Cham Cherokee Chorasmian Common
+    Coptic Cuneiform Cypriot Cypro_Minoan Cyrillic Deseret Devanagari Dives_Akuru Dogra Duployan Egyptian_Hieroglyphs
+    Elbasan Elymaic Ethiopic Georgian Glagolitic Gothic Grantha Greek Gujarati Gunjala_Gondi Gurmukhi Han Hangul
+    Hanifi_Rohingya Hanunoo Hatran Hebrew Hiragana Imperial_Aramaic Inherited Inscriptional_Pahlavi
+    Inscriptional_Parthian Javanese Kaithi Kannada Katakana Kawi Kayah_Li Kharoshthi Khitan_Small_Script Khmer Khojki
+    Khudawadi Lao Latin Lepcha Limbu Linear_A Linear_B Lisu Lycian Lydian Mahajani Makasar Malayalam Mandaic Manichaean
+    Marchen Masaram_Gondi Medefaidrin Meetei_Mayek Mende_Kikakui Meroitic_Cursive Meroitic_Hieroglyphs Miao Modi
+    Mongolian Mro Multani Myanmar Nabataean Nag_Mundari Nandinagari New_Tai_Lue Newa Nko Nushu Nyiakeng_Puachue_Hmong
+    Ogham Ol_Chiki Old_Hungarian Old_Italic Old_North_Arabian Old_Permic Old_Persian Old_Sogdian Old_South_Arabian
+    Old_Turkic Old_Uyghur Oriya Osage Osmanya Pahawh_Hmong Palmyrene Pau_Cin_Hau Phags_Pa Phoenician Psalter_Pahlavi
+    Rejang Runic Samaritan Saurashtra Sharada Shavian Siddham SignWriting Sinhala Sogdian Sora_Sompeng Soyombo Sundanese
+    Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangsa Tangut Telugu Thaana Thai Tibetan
+    Tifinagh Tirhuta Toto Ugaritic Vai Vithkuqi Wancho Warang_Citi Yezidi Yi Zanabazar_Square
     """
 )
 
@@ -70,7 +80,6 @@ class _Checker:
     text: str
     at: int = 0
     depth: int = 0
-    names: frozenset[str] = frozenset()
 
     def run(self) -> None:
         self._alternatives()
@@ -121,10 +130,10 @@ class _Checker:
         if char in "*+?":
             return 1, 1
         found = _REPEAT.match(self.text, self.at) if char == "{" else None
-        if found is None:
+        if found is None or max(len(found[1]), len(found[3] or "")) > _REPEAT_DIGITS:
             return None
         low, _, high = found.groups()
-        if len(low) > 4 or len(high or "") > 4 or int(low) > _MAX_REPEAT or int(high or low) > _MAX_REPEAT:
+        if int(low) > _MAX_REPEAT or int(high or low) > _MAX_REPEAT:
             raise PatternError(f"repetitions may not exceed {_MAX_REPEAT}", self.at)
         if high and int(high) < int(low):
             raise PatternError("the upper bound of a repetition is below the lower one", self.at)
@@ -170,9 +179,6 @@ class _Checker:
         name = found.group(1)
         if not name or not all(char == "_" or char.isalnum() for char in name):
             raise PatternError(f"`{name}` is not a group name", found.start())
-        if name in self.names:
-            raise PatternError(f"the group name `{name}` is used twice", found.start())
-        self.names |= {name}
 
     def _escape(self) -> _Part | None:
         start = self.at

@@ -1,0 +1,1 @@
+"""Fuzz tests: whatever comes in, only typed errors come out, and soon."""
