@@ -29,7 +29,7 @@ class ManifestCoordinator:
     def __init__(self, table: ManifestTable, journal: CommitGraph) -> None:
         self.table = table
         self.journal = journal
-        self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
+        self._snapshots: OrderedDict[tuple[str, int, str], Snapshot] = OrderedDict()
         self._lock = threading.Lock()
 
     # Snapshots
@@ -46,13 +46,13 @@ class ManifestCoordinator:
             raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint) from None
 
     def at_version(self, branch: str, version: int) -> Snapshot:
-        key = (branch, version)
-        with self._lock:
-            found = self._snapshots.get(key)
-            if found is not None:
-                self._snapshots.move_to_end(key)
-                return found
         try:
+            key = (branch, version, self.table.incarnation(lineage(branch), version))
+            with self._lock:
+                found = self._snapshots.get(key)
+                if found is not None:
+                    self._snapshots.move_to_end(key)
+                    return found
             rows = self.table.read(lineage(branch), version)
         except NotFound:
             text = f"branch `{branch}` has no version {version}"

@@ -63,7 +63,8 @@ class ManifestBatchPublisher:
             failpoints.hit("publish.before_merge")
             try:
                 _force_contention(attempt)
-                version = self._coordinator.table.merge_rows(lineage(branch), manifest_rows(changes, final))
+                rows = manifest_rows(changes, final)
+                version = self._coordinator.table.merge_rows(lineage(branch), rows, snapshot.manifest_version)
             except RowLevelCasContention:
                 continue
             failpoints.hit("publish.after_merge")

@@ -67,6 +67,15 @@ class ManifestTable:
         """The newest version on a branch: the freshness probe."""
         return int(self._open(branch, None).version)
 
+    def incarnation(self, branch: str | None, version: int) -> str:
+        """Tells two branches that had the same name apart: the transaction that made the version."""
+        if branch is None:
+            return ""
+        try:
+            return str(self._open(branch, version).read_transaction(version).uuid)
+        except OSError:
+            return ""
+
     def read(self, branch: str | None, version: int) -> list[dict[str, Any]]:
         self.calls["read"] += 1
         rows: list[dict[str, Any]] = self._open(branch, version).to_table().to_pylist()
@@ -90,10 +99,13 @@ class ManifestTable:
         metadata = {key.decode(): value.decode() for key, value in PRIMARY_KEY.items()}
         self._open(branch, None).update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
 
-    def merge_rows(self, branch: str | None, rows: list[dict[str, Any]]) -> int:
-        """Upsert rows in one atomic step. `RowLevelCasContention` when another writer landed one of them first."""
+    def merge_rows(self, branch: str | None, rows: list[dict[str, Any]], base_version: int) -> int:
+        """Upsert rows in one atomic step, from the version the caller looked at.
+
+        `RowLevelCasContention` when another writer has landed one of them since.
+        """
         self.calls["merge"] += 1
-        dataset = self._open(branch, None)
+        dataset = self._open(branch, base_version)
         table = pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
         builder = dataset.merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all()
         try:

@@ -272,6 +272,10 @@ def _commit(engine: Engine, branch: str, attempt: Attempt[T], provenance: Proven
         changes = [_effect(engine, sidecar, attempt, write) for write in _ordered(attempt)]
         failpoints.hit("write.post_effects_pre_publish")
         published = engine.publisher.publish(branch, changes, _expected(attempt), sidecar.intent)
+        if published.commit.graph_commit_id != sidecar.intent.graph_commit_id:
+            # The idempotency key was published by somebody else meanwhile: theirs stands, ours is undone.
+            _settle(engine, sidecar)
+            return Outcome(published.commit, attempt.prepared.result, replayed=True)
         failpoints.hit("write.before_sidecar_delete")
         _forget(engine, operation_id)
         engine.coordinator.table.compact(lineage(branch))

@@ -92,6 +92,10 @@ def _decide(engine: Engine, sidecar: Sidecar, *, full: bool) -> bool:
     if movements == {Movement.ROLLED_PAST}:
         _roll_forward(engine, sidecar, tables)
         return True
+    overtaken = any(each.pin > each.table.expected_version for each in tables)
+    if movements == {Movement.NO_MOVEMENT} and overtaken:
+        roll_back(engine, sidecar, tables)
+        return True
     if not full:
         return False
     roll_back(engine, sidecar, tables)
@@ -109,21 +113,20 @@ def classify(engine: Engine, sidecar: Sidecar, table: SidecarTable, snapshot: Sn
         handle = engine.storage.open_head(table.table_path, table.table_branch)
     except NotFound:
         return Classified(table, Movement.NO_MOVEMENT, pin, pin)
-    base = table.expected_version
-    if handle.version < min(pin, base):
+    # A fork counts on from the version it was made at, whatever happened to the table it came from.
+    base = table.expected_version if table.fork_from is not None else pin
+    if handle.version < base:
         return Classified(table, Movement.INVARIANT_VIOLATION, pin, handle.version)
     operations = [
         engine.storage.read_transaction(handle, version).operation_id for version in range(base + 1, handle.version + 1)
     ]
     if sidecar.operation_id not in operations:
         return Classified(table, Movement.NO_MOVEMENT, pin, handle.version)
-    ours = pin == base and operations[0] == sidecar.operation_id
-    # A later commit on top of ours is a writer that never published: the verified version is still ours.
-    moved = Movement.ROLLED_PAST if ours and handle.version == base + 1 else Movement.UNEXPECTED
-    return Classified(table, moved, pin, handle.version)
+    ours = pin == table.expected_version and operations == [sidecar.operation_id]
+    return Classified(table, Movement.ROLLED_PAST if ours else Movement.UNEXPECTED, pin, handle.version)
 
 
-def _roll_forward(engine: Engine, sidecar: Sidecar, tables: Iterable[Classified]) -> None:
+def _roll_forward(engine: Engine, sidecar: Sidecar, tables: list[Classified]) -> None:
     changes: list[Update] = []
     for each in tables:
         handle = engine.storage.open_at(each.table.table_path, each.table.table_branch, each.table.expected_version + 1)
@@ -134,6 +137,9 @@ def _roll_forward(engine: Engine, sidecar: Sidecar, tables: Iterable[Classified]
     intent = replace(sidecar.intent, actor_id=ACTOR)
     everything: list[Change] = [*sidecar.registrations, *changes, *sidecar.tombstones]
     published = engine.publisher.publish(sidecar.branch, everything, expected_pins(sidecar.tables), intent)
+    if published.commit.graph_commit_id != intent.graph_commit_id:
+        roll_back(engine, sidecar, tables)  # its idempotency key was published by another operation
+        return
     _finish(engine, sidecar, "RolledForward", published.commit, [(each, each.pin + 1) for each in tables])
 
 
@@ -141,17 +147,17 @@ def roll_back(engine: Engine, sidecar: Sidecar, tables: Iterable[Classified]) ->
     """Undo what the operation did. Every table it named is restored, which also fences off its writer."""
     tables = list(tables)
     moved = [each for each in tables if each.movement is not Movement.NO_MOVEMENT]
+    # A table that others have published since is theirs; what we did to it lies below their version.
+    own = [each for each in tables if each.table.fork_from is None and each.pin == each.table.expected_version]
+    commit = None
+    if moved and own:
+        changes = [_restore(engine, sidecar, each) for each in own]
+        failpoints.hit("recovery.post_restore_pre_publish")
+        intent = Intent(ulid.new(), None, now_us(), "Recovery", actor_id=ACTOR, message=f"undo of {sidecar.operation_id}")
+        commit = engine.publisher.publish(sidecar.branch, changes, expected_pins(each.table for each in own), intent).commit
     for each in tables:
         if each.table.fork_from is not None and each.table.table_branch is not None:
             engine.storage.force_delete_branch(each.table.table_path, each.table.table_branch)
-    restored = [each for each in tables if each.table.fork_from is None] if moved else []
-    commit = None
-    if restored:
-        changes = [_restore(engine, sidecar, each) for each in restored]
-        failpoints.hit("recovery.post_restore_pre_publish")
-        intent = Intent(ulid.new(), None, now_us(), "Recovery", actor_id=ACTOR, message=f"undo of {sidecar.operation_id}")
-        expected = expected_pins(each.table for each in restored)
-        commit = engine.publisher.publish(sidecar.branch, changes, expected, intent).commit
     _finish(engine, sidecar, "RolledBack", commit, [(each, each.pin) for each in moved])
 
 
@@ -197,7 +203,8 @@ def undo_unclaimed(engine: Engine, snapshot: Snapshot, table_key: str) -> bool:
     head = engine.storage.open_head(entry.path, entry.branch)
     versions = range(entry.version + 1, head.version + 1)
     operations = {engine.storage.read_transaction(head, version).operation_id for version in versions}
-    if not operations or None in operations:
+    quarantined = {name.removesuffix(".json") for name in engine.sidecars.quarantined()}
+    if not operations or None in operations or operations & quarantined:
         return False
     for operation_id in sorted(operations, key=str):
         with engine.locks.take_over(str(operation_id)) as taken:

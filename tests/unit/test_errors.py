@@ -27,6 +27,19 @@ EVERY_KIND = [
     errors.NotFound("no branch is called `draft`", what="branch", name="draft"),
     errors.Configuration("the file is not readable", what="policy"),
     errors.Internal("the head moved backwards"),
+    errors.ValidationFailed("depth is too small", table_key="node:Port", rule="range", id="A"),
+    errors.Conflict("the branch is in use", reason="descendants", hint="delete the other first"),
+    errors.ExpectedVersionMismatch("node:Port moved", table_key="node:Port", expected=3, actual=4),
+    errors.RowLevelCasContention("another publish landed first"),
+    errors.KeyConflict("`A` exists already", table_key="node:Port", id="A"),
+    errors.PreconditionFailed("main is elsewhere", expected="01A", actual="01B"),
+    errors.AlreadyInitialized("there is a graph", uri="harbour"),
+    errors.InitializationClaimed("another init runs", uri="harbour"),
+    errors.ResourceLimit("too many rows", resource="rows", limit=8192, actual=9000),
+    errors.RecoveryRequired("an operation is pending", reason="sidecar", operation_id="01A"),
+    errors.UnsupportedFormat("upgrade first", found="4", supported="3"),
+    errors.VersionReclaimed("version 3 is gone", version=3),
+    errors.Storage("the disk is full", storage_class="permanent"),
 ]
 
 
@@ -38,6 +51,19 @@ EVERY_KIND = [
         (errors.NotFound, 1, 404),
         (errors.Configuration, 2, 400),
         (errors.Internal, 1, 500),
+        (errors.ValidationFailed, 1, 400),
+        (errors.Conflict, 5, 409),
+        (errors.ExpectedVersionMismatch, 5, 409),
+        (errors.RowLevelCasContention, 5, 409),
+        (errors.KeyConflict, 5, 409),
+        (errors.PreconditionFailed, 4, 412),
+        (errors.AlreadyInitialized, 1, 409),
+        (errors.InitializationClaimed, 1, 409),
+        (errors.ResourceLimit, 8, 413),
+        (errors.RecoveryRequired, 7, 503),
+        (errors.UnsupportedFormat, 1, 500),
+        (errors.VersionReclaimed, 1, 410),
+        (errors.Storage, 1, 500),
     ],
 )
 def test_a_kind_says_how_doors_answer(kind: type[errors.OmnigraphError], exit_code: int, http_status: int) -> None:
@@ -45,12 +71,13 @@ def test_a_kind_says_how_doors_answer(kind: type[errors.OmnigraphError], exit_co
         kind.__name__,
         exit_code,
         http_status,
-        False,
+        kind in (errors.ExpectedVersionMismatch, errors.RowLevelCasContention),
     )
 
 
 def test_every_kind_is_listed_above() -> None:
-    assert {type(error) for error in EVERY_KIND} == set(errors.OmnigraphError.__subclasses__())
+    kinds = set(errors.OmnigraphError.__subclasses__()) | set(errors.AlreadyInitialized.__subclasses__())
+    assert {type(error) for error in EVERY_KIND} == kinds
 
 
 @pytest.mark.parametrize("error", EVERY_KIND, ids=lambda error: error.kind)

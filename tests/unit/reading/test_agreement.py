@@ -152,6 +152,7 @@ def outcome(lines: list[str]) -> tuple[Any, ...]:
 @settings(max_examples=200)
 @given(records())
 @example('{"type":"Port"}{"type":"Port"}')
+@example('{"type":"Port","data":{"code":"A","depth":-0,"crew":-0,"opened":-0,"place":[0,-0,0]}}')
 @example('{"type":"Port","data":{"code":"A"}}\x00{"type":"Port","data":{"code":"A"}}')
 @example('{"type":"Ship","data":{"name":"x","name":null}}')
 @example('{"type":"Ship","data":{"name":"x","crew":null,"crew":null}}')
