@@ -85,13 +85,18 @@ class Printer:
         tail: str = "",
         *,
         last_comma: bool,
+        inner: int = 0,
     ) -> None:
         """Print a bracketed list: on one line when it fits and holds no comment, else one item per line."""
         left, right = brackets[0], brackets[1]
         pad = " " if left == "{" and items else ""
         inline = f"{head}{left}{pad}{', '.join(item.text for item in items)}{pad}{right}{tail}"
         if not items or (not self.has_comment(start, end) and self._fits(inline)):
-            self.line(inline, start, end)
+            self._flush(start)
+            self._emit(inline, start)
+            self.depth += inner  # comments that need a line of their own belong to what follows
+            self._passed(end)
+            self.depth -= inner
             return
         self.open(f"{head}{left}", start, self._bracket(left, start, items[0].start))
         for number, item in enumerate(items):

@@ -41,7 +41,7 @@ class _Formatter:
         params = [Element(f"${each.variable.text}: {_param_type(each.type)}", *each.span) for each in query.params]
         head = f"query {query.name.text}"
         tail = "" if query.metas else " {"
-        out.group(head, "()", params, query.span[0], query.params_end, tail, last_comma=False)
+        out.group(head, "()", params, query.span[0], query.params_end, tail, last_comma=False, inner=1)
         if query.metas:
             out.enter(query.params_end)
             for meta in query.metas:
