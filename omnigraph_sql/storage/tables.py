@@ -228,20 +228,20 @@ class TableStorage:
         staged._transaction.transaction_properties = {OPERATION_ID: operation_id}
         return replace(staged, operation_id=operation_id)
 
-    def write_spool(self, name: str, rows: pa.Table) -> None:
+    def write_spool(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Rows that wait outside any table, as an Arrow file."""
         path = self.objects.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-            writer.write_table(rows)
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
 
-    def read_spool(self, name: str) -> pa.Table:
+    def read_spool(self, name: str) -> pa.RecordBatchReader:
         """Rows written by `write_spool`."""
         path = self.objects.path(name)
         if not path.exists():
             raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint="stage the load again")
-        with pa.memory_map(str(path)) as source:
-            return pa.ipc.open_file(source).read_all()
+        return pa.ipc.open_stream(pa.OSFile(str(path)))
 
     # Committing
 

@@ -21,6 +21,7 @@ from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import check_expected
 from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
 from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep, undo_unclaimed
@@ -36,7 +37,7 @@ class TableWrite:
 
     table_key: str
     kind: str
-    rows: pa.Table | None = None
+    rows: TableRows | None = None
     ids: pa.Array | None = None
 
     @property
@@ -227,7 +228,7 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
         return storage.stage_delete(handle, write.ids, operation_id)
     assert write.rows is not None
     stage = {"append": storage.stage_append, "merge": storage.stage_merge_insert, "overwrite": storage.stage_overwrite}
-    return stage[write.kind](handle, write.rows, operation_id)
+    return stage[write.kind](handle, write.rows.reader(), operation_id)
 
 
 def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
