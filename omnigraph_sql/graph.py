@@ -17,7 +17,7 @@ from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.load import LoadInput, LoadResult, check_mode
+from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mode
 from omnigraph_sql.writes.load import load as run_load
 from omnigraph_sql.writes.mutation import MutationResult
 from omnigraph_sql.writes.mutation import mutate as run_mutation
@@ -109,22 +109,28 @@ class Graph:
         """
         self._require_writable()
         checked = check_mode(mode)
+        reported = None if rejects is None and max_rejects is None else Rejects(rejects, max_rejects)
+        try:
+            return self._load(
+                data, checked, branch, base, Provenance("Load", self._actor_for(actor), message, idempotency_key), reported
+            )
+        finally:
+            if reported is not None:
+                reported.deliver()
+
+    def _load(
+        self, data: Any, mode: LoadMode, branch: str, base: str | None, provenance: Provenance, rejects: Rejects | None
+    ) -> LoadResult:
         created = base is not None and branch not in self.branches()
         if created and base is not None:
             self.create_branch(branch, base)
-        provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
-        tolerant = rejects is not None or max_rejects is not None
-        reported = Rejects(rejects, max_rejects) if tolerant else None
         try:
-            source = self._input(data, reported)
-            result = run_load(self._engine, source, mode=checked, branch=branch, provenance=provenance)
+            source = self._input(data, rejects)
+            result = run_load(self._engine, source, mode=mode, branch=branch, provenance=provenance)
         except Exception:
             if created:
                 self.delete_branch(branch)
             raise
-        finally:
-            if reported is not None:
-                reported.deliver()
         return replace(result, base_branch=base, branch_created=created)
 
     def stage(
@@ -247,7 +253,7 @@ class Graph:
             return compile_query(self._engine.catalog, text, name)
         except CompileError as error:
             if error.error_class == "input":
-                raise BadRequest(error.message, diagnostics=(error.diagnostic,), hint=error.hint) from None
+                raise BadRequest(error.message, diagnostics=(error.diagnostic,), code=error.code, hint=error.hint) from None
             raise Compile(
                 error.message,
                 error_class=error.error_class,

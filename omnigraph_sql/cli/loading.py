@@ -38,6 +38,8 @@ class Order:
     base: str | None
     message: str | None
     idempotency_key: str | None
+    rejects: str | None = None
+    max_rejects: int | None = None
 
 
 def run(uri: str | None, store: str | None, order: Order, *, actor: str | None, quiet: bool, as_json: bool) -> int:
@@ -67,6 +69,8 @@ def _load(graph: Graph, data: Any, order: Order) -> LoadResult:
         base=order.base,
         message=order.message,
         idempotency_key=order.idempotency_key,
+        rejects=order.rejects,
+        max_rejects=order.max_rejects,
     )
 
 
@@ -129,4 +133,6 @@ def _report(result: LoadResult) -> None:
         output.write(f"created the branch {result.branch} from {result.base_branch}\n")
     nodes, edges = (count(sum(kind.values()), noun) for kind, noun in ((result.nodes, "node"), (result.edges, "edge")))
     output.write(f"loaded {nodes} and {edges} into {result.branch} ({result.mode})\n")
+    if result.rejected:
+        output.write(f"left out {count(result.rejected, 'record')} that break a rule\n")
     output.write(f"commit {result.commit.graph_commit_id}\n" if result.commit else "nothing to commit\n")

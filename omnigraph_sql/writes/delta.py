@@ -51,6 +51,16 @@ class TableRows:
         return TableRows(spool)
 
     @property
+    def is_large(self) -> bool:
+        """Whether they are too many to be held in memory together."""
+        return self._spool.is_spilled
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory, roughly."""
+        return self._spool.nbytes
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the table."""
         return pa.schema([self._spool.schema.field(n) for n in range(len(self._spool.schema) - 2)])

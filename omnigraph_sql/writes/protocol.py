@@ -26,6 +26,7 @@ from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
 from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep, undo_unclaimed
 from omnigraph_sql.writes.sidecar import Sidecar, SidecarTable
+from omnigraph_sql.writes.upsert import stage_upsert
 
 REPREPARE_ATTEMPTS = 3
 T = TypeVar("T")
@@ -227,6 +228,8 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
         assert write.ids is not None
         return storage.stage_delete(handle, write.ids, operation_id)
     assert write.rows is not None
+    if write.kind == "merge" and write.rows.is_large:
+        return stage_upsert(storage, handle, write.rows, operation_id)
     stage = {"append": storage.stage_append, "merge": storage.stage_merge_insert, "overwrite": storage.stage_overwrite}
     return stage[write.kind](handle, write.rows.reader(), operation_id)
 

@@ -26,7 +26,8 @@ class Rejects:
         self.limit = limit or 0
         self.count = 0
         self._target = target
-        self._file = tempfile.TemporaryFile("w+", encoding="utf-8", prefix="omnigraph-")  # noqa: SIM115
+        self._path = Path(target) if isinstance(target, str | os.PathLike) else None
+        self._file = _beside(self._path)
         self._mark = (0, 0)
 
     def add(self, reject: Reject) -> None:
@@ -69,7 +70,7 @@ class Rejects:
             first = next(self._read())
             self._file.seek(0, os.SEEK_END)
             noun = "record is" if self.count == 1 else "records are"
-            where = f"; all are in {os.fspath(self._target)}" if isinstance(self._target, str | os.PathLike) else ""
+            where = "" if self._path is None else f"; all are in {self._path}"
             raise ValidationFailed(
                 f"{self.count} {noun} rejected, {self.limit} allowed; the first: {first['message']}",
                 table_key=first["table_key"] or "",
@@ -80,32 +81,31 @@ class Rejects:
 
     def deliver(self) -> None:
         """Hand the rejected records to the target; a file is written even if there are none."""
-        if callable(self._target):
-            for entry in self._read():
-                self._target(entry)
-        elif self._target is not None:
-            self._write(Path(self._target))
-        self._file.close()
-
-    def _write(self, path: Path) -> None:
-        try:
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=path.parent, prefix=".rejects-", delete=False
-            ) as out:
+        with self._file:
+            if callable(self._target):
                 for entry in self._read():
-                    out.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            os.chmod(out.name, 0o666 & ~_umask())
-            os.replace(out.name, path)
-        except OSError as error:
-            raise BadRequest(
-                f"the rejected records cannot be written to {path}: {error.strerror}", hint="name a file that can be written"
-            ) from None
+                    self._target(entry)
+            elif self._path is not None:
+                self._file.flush()
+                os.chmod(self._file.name, 0o666 & ~_umask())
+                os.replace(self._file.name, self._path)
 
     def _read(self) -> Iterator[dict[str, Any]]:
         self._file.flush()
         self._file.seek(0)
         for line in self._file:
             yield json.loads(line)
+
+
+def _beside(path: Path | None) -> Any:
+    """A file to collect in: next to the report, so that one that cannot be written is known before the load."""
+    if path is None:
+        return tempfile.TemporaryFile("w+", encoding="utf-8", prefix="omnigraph-")
+    try:
+        return tempfile.NamedTemporaryFile("w+", encoding="utf-8", dir=path.parent, prefix=".rejects-", delete=False)
+    except OSError as error:
+        text = f"the rejected records cannot be written to {path}: {error.strerror}"
+        raise BadRequest(text, hint="name a file that can be written") from None
 
 
 def _umask() -> int:

@@ -20,6 +20,7 @@ BUDGET: Final = 192 << 20
 PART_BYTES: Final = 48 << 20
 _MOST_PARTS: Final = 1024
 _BATCH_ROWS: Final = 65_536
+_MOST_WORDS: Final = 32
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -102,28 +103,31 @@ class Spool:
     def __init__(self, workspace: Workspace, schema: pa.Schema) -> None:
         self.schema = schema
         self.num_rows = 0
+        self.nbytes = 0
         self.held = 0
         """Bytes in memory."""
         self._workspace = workspace
         self._fields = [pa.schema([field]) for field in schema]
         self._placed: list[list[tuple[int, int]]] = []
         self._batches: list[pa.RecordBatch] = []
-        self._is_spilled = False
+        self.is_spilled = False
+        """Whether rows are in the file."""
 
     def append(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         size = batch.get_total_buffer_size()
         self.num_rows += batch.num_rows
+        self.nbytes += size
         self._batches.append(batch)
         self.held += size
         self._workspace.took(size)
-        if self._is_spilled and self.held > PART_BYTES // 8:
+        if self.is_spilled and self.held > PART_BYTES // 8:
             self.spill()
 
     def spill(self) -> None:
         """Move what is in memory to the file."""
-        self._is_spilled = True
+        self.is_spilled = True
         for batch in _joined(self._batches):
             columns = (pa.RecordBatch.from_arrays([batch.column(n)], schema=one) for n, one in enumerate(self._fields))
             self._placed.append([self._workspace.write(column.serialize()) for column in columns])
@@ -193,7 +197,7 @@ def _stirred(words: Words) -> Words:
 
 
 def _words(column: pa.Array) -> Words:
-    """A number for each value; of long texts only three places are looked at."""
+    """A number for each value; of texts longer than a few hundred bytes it depends on the beginning and the end."""
     if pa.types.is_string(column.type):
         return _text_words(column)
     if pa.types.is_boolean(column.type):
@@ -219,6 +223,10 @@ def _text_words(column: pa.Array) -> Words:
     bits = np.minimum(lengths, 8).astype(np.uint64) * np.uint64(8)
     mask = np.where(lengths >= 8, np.uint64(0xFFFFFFFFFFFFFFFF), (np.uint64(1) << (bits % np.uint64(64))) - np.uint64(1))
     mixed = lengths.astype(np.uint64)
-    for place in (starts, starts + np.maximum(lengths - 8, 0), starts + np.maximum(lengths // 2 - 4, 0)):
-        mixed = _stirred(mixed * np.uint64(0x9E3779B97F4A7C15) ^ (eights[place] & mask))
+    last = np.maximum(lengths - 8, 0)
+    for number in range(1 + min(int(lengths.max()) // 8, _MOST_WORDS)):
+        place = starts + (np.minimum(last, number * 8) if number < _MOST_WORDS else last)
+        more = _stirred(mixed * np.uint64(0x9E3779B97F4A7C15) ^ (eights[place] & mask))
+        # A text that ended before must not depend on how long the others are.
+        mixed = np.where(lengths >= number * 8, more, mixed)
     return mixed

@@ -26,7 +26,7 @@ from omnigraph_sql.writes.protocol import (
 from omnigraph_sql.writes.spool import Workspace
 
 DIRECTORY = "_staged"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
