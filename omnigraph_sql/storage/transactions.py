@@ -41,8 +41,16 @@ def to_json(transaction: Any) -> dict[str, Any]:
     return {"read_version": transaction.read_version, "uuid": transaction.uuid, **content}
 
 
-def from_json(entry: dict[str, Any]) -> Transaction:
+def from_json(entry: Any) -> Transaction:
     """A staged write from its JSON."""
+    try:
+        return _read(entry)
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException) as error:
+        text = f"this is not a staged write: {type(error).__name__} {error}"
+        raise BadRequest(text, hint="stage it again with this release") from None
+
+
+def _read(entry: Any) -> Transaction:
     match entry:
         case {"append": {"fragments": list(fragments)}}:
             operation: Any = LanceOperation.Append(_metadata(fragments))
