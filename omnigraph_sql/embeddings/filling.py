@@ -5,7 +5,7 @@ How a write uses it, before anything is staged:
 1. `handle = Embeddings(embedder)` once per graph; `handle.is_on(embed)` says whether this write computes vectors.
 2. While records are read, the properties in `computed_properties(type)` may be absent, also those that are required: they
    are null until `fill` has run. With embedding off, a required one that is absent is an error at once.
-3. `rows = fill(type, rows, handle.client())` for each batch of rows of a type that has such properties.
+3. `rows = fill(type, rows, handle)` for each batch of rows; nobody is asked where nothing is missing.
 4. A required vector that is still null then has no text it could be computed from: the usual check of required properties
    refuses it.
 
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from omnigraph_compiler import EdgeType, NodeType, Property
 from omnigraph_sql.embeddings.client import Client, Embedder
+from omnigraph_sql.embeddings.handle import Embeddings
 from omnigraph_sql.embeddings.providers import Role
 from omnigraph_sql.embeddings.settings import MODEL_VARIABLE
 from omnigraph_sql.embeddings.vectors import UnusableVector, Vectors, normalised
@@ -47,27 +48,28 @@ def outdated_by(type_: NodeType | EdgeType, assigned: Collection[str]) -> frozen
     )
 
 
-def fill(type_: NodeType | EdgeType, rows: Rows, embedder: Embedder, *, outdated: Collection[str] = ()) -> Rows:
+def fill(type_: NodeType | EdgeType, rows: Rows, embedder: Embedder | Embeddings, *, outdated: Collection[str] = ()) -> Rows:
     """The rows with every vector computed that is null and whose text is present; an empty text counts as absent.
 
     `rows` has a column for each property. The vectors named in `outdated` are computed even if they are not null. Other
-    values stay as they are. Raises `Configuration` if the schema recorded another model than the embedder's, but only where
-    there is something to compute, and `EmbeddingFailed`.
+    values stay as they are. Where there is something to compute, raises `Configuration` if nobody can compute it or the
+    schema recorded another model than the embedder's, and `EmbeddingFailed`.
     """
     for prop in computed_properties(type_):
         rows = _filled(type_, prop, rows, embedder, everything=prop.name in outdated)
     return rows
 
 
-def embed_for(type_name: str, prop: Property, texts: list[str], embedder: Embedder, role: Role) -> Vectors:
+def embed_for(type_name: str, prop: Property, texts: list[str], embedder: Embedder | Embeddings, role: Role) -> Vectors:
     """The vectors of texts for one property: the model must be the recorded one, the vectors those of its type.
 
     For the text of a `nearest` the role is query.
     """
-    check_model(type_name, prop, embedder)
+    ready = embedder.client() if isinstance(embedder, Embeddings) else embedder
+    check_model(type_name, prop, ready)
     dimension = prop.type.dimension or 0
-    vectors = embedder.embed(texts, dimension=dimension, role=role)
-    return vectors if isinstance(embedder, Client) else _checked(embedder, vectors, len(texts), dimension)
+    vectors = ready.embed(texts, dimension=dimension, role=role)
+    return vectors if isinstance(ready, Client) else _checked(ready, vectors, len(texts), dimension)
 
 
 def check_model(type_name: str, prop: Property, embedder: Embedder) -> None:
@@ -85,15 +87,18 @@ def check_model(type_name: str, prop: Property, embedder: Embedder) -> None:
 def _checked(embedder: Embedder, vectors: Vectors, count: int, dimension: int) -> Vectors:
     """What an embedder of the caller's own gave, held to the same rules as a provider's answer."""
     try:
-        if len(vectors) != count:
-            raise UnusableVector(f"belongs to no text: {len(vectors)} came for {count} texts")
-        return normalised(vectors, dimension)
-    except (UnusableVector, TypeError) as error:
+        checked = normalised(vectors, dimension)
+        if len(checked) != count:
+            raise UnusableVector(f"belongs to no text: {len(checked)} came for {count} texts")
+        return checked
+    except UnusableVector as error:
         text = f"the embedder {embedder.provider} gave a vector that {error}"
         raise EmbeddingFailed(text, provider=embedder.provider, attempts=1) from None
 
 
-def _filled(type_: NodeType | EdgeType, prop: Property, rows: Rows, embedder: Embedder, *, everything: bool) -> Rows:
+def _filled(
+    type_: NodeType | EdgeType, prop: Property, rows: Rows, embedder: Embedder | Embeddings, *, everything: bool
+) -> Rows:
     assert prop.embed is not None
     position = rows.schema.get_field_index(prop.name)
     vectors, sources = _chunked(rows.column(position)), _chunked(rows.column(prop.embed.source))

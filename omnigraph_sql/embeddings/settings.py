@@ -75,7 +75,7 @@ def is_configured(provider: str | None = None, *, environ: Mapping[str, str] | N
     A key alone is no choice: it may be there for another program, and texts leave the machine only when that was wanted.
     """
     variables = os.environ if environ is None else environ
-    return provider is not None or bool(_text(variables, PROVIDER_VARIABLE)) or _wants_mock(variables, silent=True)
+    return provider is not None or bool(_text(variables, PROVIDER_VARIABLE)) or _wants_mock(variables)
 
 
 def is_enabled(embed: str | None, *, configured: bool) -> bool:
@@ -132,17 +132,16 @@ def _provider(given: str | None, variables: Mapping[str, str]) -> str:
         hint = did_you_mean(explicit, _PROVIDERS) or known
         raise Configuration(f"`{clip(explicit)}` is not an embedding provider", what="embedding provider", hint=hint)
     if not _wants_mock(variables):
+        if _text(variables, MOCK_VARIABLE).lower() not in _OFF:
+            _warn(f"{MOCK_VARIABLE} is neither on ({', '.join(_ON)}) nor off; it counts as off")
         return explicit or DEFAULT_PROVIDER
     if explicit and explicit != MOCK:
         _warn(f"{MOCK_VARIABLE} is set: the mock computes vectors, not the configured provider {explicit}")
     return MOCK
 
 
-def _wants_mock(variables: Mapping[str, str], *, silent: bool = False) -> bool:
-    text = _text(variables, MOCK_VARIABLE).lower()
-    if text not in _ON + _OFF and not silent:
-        _warn(f"{MOCK_VARIABLE} is neither on ({', '.join(_ON)}) nor off; it counts as off")
-    return text in _ON
+def _wants_mock(variables: Mapping[str, str]) -> bool:
+    return _text(variables, MOCK_VARIABLE).lower() in _ON
 
 
 def _checked_url(url: str) -> str:

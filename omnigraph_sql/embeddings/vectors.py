@@ -35,10 +35,14 @@ def normalised(vectors: npt.NDArray[Any], dimension: int) -> Vectors:
 
     The length is summed up in float64 from the first component to the last, so that the outcome is the same everywhere.
     """
-    wide = np.asarray(vectors, dtype=np.float64)
-    if wide.ndim != 2 or wide.shape[1] != dimension:
-        found = wide.shape[1] if wide.ndim == 2 else "other"
-        raise UnusableVector(f"has {found} dimensions, not {dimension}")
+    try:
+        wide = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UnusableVector("is not made of numbers") from None
+    if wide.ndim != 2:
+        raise UnusableVector("does not stand in a row of its own")
+    if wide.shape[1] != dimension:
+        raise UnusableVector(f"has {wide.shape[1]} dimensions, not {dimension}")
     if not np.isfinite(wide).all():
         raise UnusableVector("holds a number that is not finite")
     with np.errstate(over="ignore"):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph_compiler import NodeType, compile_schema
-from omnigraph_sql.embeddings import Client, Role, computed_properties, embed_for, fill, outdated_by, resolve
+from omnigraph_sql.embeddings import Client, Embeddings, Role, computed_properties, embed_for, fill, outdated_by, resolve
 from omnigraph_sql.errors import Configuration, EmbeddingFailed
 
 SCHEMA = """
@@ -113,6 +113,21 @@ def test_nothing_missing_means_nothing_to_do() -> None:
     assert embedder.calls == []
 
 
+def test_a_key_is_needed_only_where_something_is_missing() -> None:
+    handle = Embeddings("openai", environ={})
+    complete = docs({"title_vector": [1.0, 0.0, 0.0]})
+
+    assert fill(DOC, complete, handle) is complete
+    with pytest.raises(Configuration, match="needs a key"):
+        fill(DOC, docs({}), handle)
+
+
+def test_a_handle_fills_like_its_client() -> None:
+    handle = Embeddings("mock", environ={"OMNIGRAPH_EMBED_MODEL": "tiny"})
+
+    assert fill(DOC, docs({"body": "x"}), handle).equals(fill(DOC, docs({"body": "x"}), mock()))
+
+
 def test_a_type_without_computed_vectors_is_left_alone() -> None:
     rows = pa.table({"id": ["e"], "src": ["a"], "dst": ["b"], "weight": pa.array([1.0], pa.float32())})
 
@@ -202,7 +217,10 @@ def test_a_text_to_search_with() -> None:
     ("answer", "text"),
     [
         ([[1.0, 2.0]], "has 2 dimensions, not 3"),
-        ([1.0, 2.0, 3.0], "3 came for 1 texts"),
+        ([1.0, 2.0, 3.0], "does not stand in a row of its own"),
+        (7.0, "does not stand in a row of its own"),
+        ([["x", "y", "z"]], "is not made of numbers"),
+        ([], "does not stand in a row of its own"),
         ([[1.0, 2.0, 3.0]] * 2, "2 came for 1 texts"),
         ([[0.0, 0.0, 0.0]], "is zero"),
         ([[np.nan, 0.0, 0.0]], "is not finite"),
