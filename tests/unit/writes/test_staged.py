@@ -17,12 +17,12 @@ SCHEMA = """
 node Port { code: String @key  depth: F64?  place: Vector(2)?  tags: [String]?  photo: Blob? }
 edge Lane: Port -> Port { nm: I32? }
 """
-FIRST = [
+FIRST: list[dict[str, Any]] = [
     {"type": "Port", "data": {"code": "A", "depth": 1, "tags": ["x"], "place": [1, 2], "photo": "base64:aGk="}},
     {"type": "Port", "data": {"code": "B"}},
     {"edge": "Lane", "from": "A", "to": "B", "data": {"id": "l1", "nm": 5}},
 ]
-NEXT = {
+NEXT: dict[str, list[dict[str, Any]]] = {
     "append": [{"type": "Port", "data": {"code": "C", "tags": ["y"]}}, {"edge": "Lane", "from": "A", "to": "C"}],
     "merge": [
         {"type": "Port", "data": {"code": "A", "depth": 9, "photo": "base64:aG8="}},
