@@ -2,45 +2,76 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import platform
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import compile as compile_suite
-from bench.measure import Row, table
+from bench import store as store_suite
+from bench.measure import table
 
-SUITES: dict[str, tuple[str, Callable[[], list[Row]]]] = {
-    "compile": (
+
+@dataclass(frozen=True)
+class Suite:
+    intro: str
+    run: Callable[[argparse.Namespace], str]
+    """Measures, and returns the tables of the report."""
+    packages: tuple[str, ...]
+
+
+SUITES = {
+    "compile": Suite(
         "Compiling schemas and queries. The peers do the nearest thing in SQL: sqlglot parses and qualifies (and, in the "
         "schema row, only parses), DataFusion parses, resolves and optimises in native code.",
-        compile_suite.run,
+        lambda _: table(compile_suite.run()),
+        ("omnigraph-sql", "lark", "sqlglot", "datafusion"),
     ),
+    "store": Suite(store_suite.INTRO, store_suite.run, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
+    "store-huge": Suite(store_suite.HUGE_INTRO, store_suite.run_huge, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
 }
-PACKAGES = ("omnigraph-sql", "lark", "sqlglot", "datafusion")
+DEFAULT = ("compile", "store")
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
+    names = options.names or list(DEFAULT)
     unknown = [name for name in names if name not in SUITES]
     if unknown:
         print(f"no such suite: {', '.join(unknown)}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
-    for name in names or list(SUITES):
-        intro, run = SUITES[name]
-        report = f"# Benchmark: {name}\n\n{intro}\n\n{table(run())}\n\n{_environment()}\n"
+    if options.huge:
+        names = ["store-huge" if name == "store" else name for name in names]
+    for name in names:
+        suite = SUITES[name]
+        load = os.getloadavg()[0]
+        report = f"# Benchmark: {name}\n\n{suite.intro}\n\n{suite.run(options)}\n\n{_environment(suite, load)}\n"
         path = Path(__file__).parent / "reports" / f"{name}.md"
         path.write_text(report, "utf-8")
         print(report)
     return 0
 
 
-def _environment() -> str:
-    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in PACKAGES)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure speed against other systems.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"suites to run: {', '.join(DEFAULT)}; all, when none is named"
+    )
+    parser.add_argument("--huge", action="store_true", help="of `store`, only the load of a very large JSONL file; slow")
+    parser.add_argument("--huge-bytes", type=int, default=store_suite.HUGE_BYTES, metavar="N", help="the size of that file")
+    parser.add_argument("--scale", type=float, default=1.0, metavar="F", help="of `store`: this part of the usual sizes")
+    return parser
+
+
+def _environment(suite: Suite, load: float) -> str:
+    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in suite.packages)
     return (
         f"Medians of repeated warm runs in one process after another; Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores, {platform.machine()}; {versions}."
+        f"{os.cpu_count()} cores, {platform.machine()}; {versions}. Load average when it began: {load:.1f}."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -38,6 +38,23 @@ def measure(run: Callable[[], object], *, repeat: int = 15, warm_up: int = 3) ->
     return Sample(tuple(times))
 
 
+def alternate(*runs: Callable[[int], object], repeat: int, warm_up: int = 1) -> list[Sample]:
+    """Measure several things in turn, so that a machine that is busy for a while is busy for all of them.
+
+    Each is called with the number of the repetition; what it returns, if it can be called, is called too but not measured.
+    """
+    times: list[list[float]] = [[] for _ in runs]
+    for number in range(warm_up + repeat):
+        for run, taken in zip(runs, times, strict=True):
+            gc.collect()
+            start = time.perf_counter()
+            after = run(number)
+            taken.append((time.perf_counter() - start) * 1000)
+            if callable(after):
+                after()
+    return [Sample(tuple(taken[warm_up:])) for taken in times]
+
+
 @dataclass(frozen=True)
 class Row:
     """One workload: ours against each peer."""
@@ -64,3 +81,15 @@ def table(rows: list[Row]) -> str:
         cells += [f"{row.peers[name].median / row.ours.median:.2f}" if name in row.peers else "—" for name in names]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table of ready-made cells."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *lines])
+
+
+def shown(sample: Sample) -> str:
+    """Median and quartiles, in milliseconds."""
+    low, high = sample.spread
+    digits = 0 if sample.median >= 1000 else 1
+    return f"{sample.median:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"

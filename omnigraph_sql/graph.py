@@ -12,7 +12,7 @@ from typing import Any
 from omnigraph_compiler import Catalog, CompileError, Query, compile_query
 from omnigraph_sql.errors import BadRequest, Compile, NotFound
 from omnigraph_sql.history.export import export_records
-from omnigraph_sql.manifest.coordinator import MAIN, lineage
+from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.writes import branching, lifecycle
@@ -195,7 +195,7 @@ class Graph:
         coordinator = self._engine.coordinator
         if commit is not None:
             return coordinator.at_commit(commit)
-        name = coordinator.require(branch)
+        name = public_name(branch)
         return coordinator.fresh(name) if version is None else coordinator.at_version(name, version)
 
     def commits(self, branch: str = MAIN) -> list[Commit]:

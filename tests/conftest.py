@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Generated schemas with their queries are large values; drawing one takes longer than Hypothesis likes by default.
@@ -10,3 +11,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-cost", action="store_true", help="rewrite the golden files of tests/cost")

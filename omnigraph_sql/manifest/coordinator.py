@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import BadRequest, Conflict, NotFound, UnsupportedFormat
 from omnigraph_sql.manifest.journal import CommitGraph
-from omnigraph_sql.manifest.snapshot import Snapshot, reconstruct
-from omnigraph_sql.storage.catalogue import ManifestTable
+from omnigraph_sql.manifest.snapshot import Snapshot, advance, reconstruct
+from omnigraph_sql.storage.catalogue import ManifestTable, ManifestVersion
 
 MAIN = "main"
 LOCK_BRANCH = "__schema_apply_lock__"
@@ -35,31 +37,70 @@ class ManifestCoordinator:
     # Snapshots
 
     def fresh(self, branch: str) -> Snapshot:
-        """The snapshot a branch shows now: one probe of the manifest, and a read only if it moved."""
-        return self.at_version(branch, self._head(branch))
-
-    def _head(self, branch: str) -> int:
+        """The snapshot a branch shows now: one probe of the manifest, and a read of what changed only if it moved."""
+        incarnation = self._incarnation(branch)
         try:
-            return self.table.head(lineage(branch))
+            opened = self.table.newest(lineage(branch))
         except NotFound:
-            hint = f"there are {', '.join(self.branches())}"
-            raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint) from None
+            raise self._no_branch(branch) from None
+        return self._kept(branch, opened.version, incarnation) or self._load(branch, opened, incarnation)
 
     def at_version(self, branch: str, version: int) -> Snapshot:
+        incarnation = self._incarnation(branch)
+        found = self._kept(branch, version, incarnation)
+        if found is not None:
+            return found
         try:
-            key = (branch, version, self.table.incarnation(lineage(branch), version))
-            with self._lock:
-                found = self._snapshots.get(key)
-                if found is not None:
-                    self._snapshots.move_to_end(key)
-                    return found
-            rows = self.table.read(lineage(branch), version)
+            opened = self.table.at(lineage(branch), version)
         except NotFound:
             text = f"branch `{branch}` has no version {version}"
             raise NotFound(text, what="version", name=str(version), hint="list the commits of the branch") from None
-        snapshot = reconstruct(branch, version, rows)
+        return self._load(branch, opened, incarnation)
+
+    def landed(self, base: Snapshot, version: int, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Keep what a publish made of the snapshot it started from, so that nobody has to read it back."""
+        if version == base.manifest_version + 1:  # otherwise something else landed in between
+            self._keep(advance(base, version, rows, stamp=base.stamp))
+
+    def _incarnation(self, branch: str) -> str:
+        try:
+            return self.table.incarnation(lineage(branch))
+        except NotFound:
+            raise self._no_branch(branch) from None
+
+    def _no_branch(self, branch: str) -> NotFound:
+        hint = f"there are {', '.join(self.branches())}"
+        return NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint)
+
+    def _load(self, branch: str, opened: ManifestVersion, incarnation: str) -> Snapshot:
+        base = self._before(branch, opened.version, incarnation)
+        if base is None:
+            rows = self.table.read(opened)
+            return self._keep(reconstruct(branch, opened.version, rows, stamp=opened.stamp, incarnation=incarnation))
+        rows = self.table.read(opened, since=base.manifest_version)
+        return self._keep(advance(base, opened.version, rows, stamp=opened.stamp))
+
+    def _kept(self, branch: str, version: int, incarnation: str) -> Snapshot | None:
+        key = (branch, version, incarnation)
         with self._lock:
-            self._snapshots[key] = snapshot
+            found = self._snapshots.get(key)
+            if found is not None:
+                self._snapshots.move_to_end(key)
+            return found
+
+    def _before(self, branch: str, version: int, incarnation: str) -> Snapshot | None:
+        """The latest kept snapshot of a branch below a version."""
+        with self._lock:
+            earlier = [
+                found
+                for found in self._snapshots.values()
+                if (found.branch, found.incarnation) == (branch, incarnation) and found.manifest_version < version
+            ]
+        return max(earlier, key=lambda found: found.manifest_version, default=None)
+
+    def _keep(self, snapshot: Snapshot) -> Snapshot:
+        with self._lock:
+            self._snapshots[snapshot.branch, snapshot.manifest_version, snapshot.incarnation] = snapshot
             if len(self._snapshots) > _SNAPSHOTS:
                 self._snapshots.popitem(last=False)
         return snapshot
@@ -80,11 +121,7 @@ class ManifestCoordinator:
 
     def check_stamp(self, branch: str = MAIN) -> int:
         """The format of the manifest; a newer one is refused, never guessed at."""
-        stamp = self.table.stamp(lineage(branch))
-        if stamp > CURRENT_STAMP:
-            text = f"the graph has format {stamp}, this release understands up to {CURRENT_STAMP}: upgrade first"
-            raise UnsupportedFormat(text, found=str(stamp), supported=str(CURRENT_STAMP))
-        return stamp
+        return _known_stamp(self.table.newest(lineage(branch)).stamp)
 
     def migrate_stamp(self) -> None:
         """Bring an older format to the current one. Each step may be repeated, also after a crash in the middle."""
@@ -106,13 +143,10 @@ class ManifestCoordinator:
         return sorted([MAIN, *(name for name in self.table.branches() if name != LOCK_BRANCH)])
 
     def require(self, branch: str) -> str:
-        """A branch name that may be read and written."""
-        name = branch.strip()
-        if name == LOCK_BRANCH:
-            raise BadRequest(f"`{name}` is reserved", hint="choose another branch")
-        if name != MAIN and name not in self.table.branches():
-            hint = f"there are {', '.join(self.branches())}"
-            raise NotFound(f"there is no branch `{name}`", what="branch", name=name, hint=hint)
+        """The name of a branch that exists and may be read and written."""
+        name = public_name(branch)
+        if name != MAIN and not self.table.has_branch(name):
+            raise self._no_branch(name)
         return name
 
     def create_branch(self, name: str, base: Snapshot) -> None:
@@ -130,6 +164,30 @@ class ManifestCoordinator:
         self.table.delete_branch(name)
         self.forget(name)
         failpoints.hit("branch_delete.after_ref")
+
+
+def public_name(branch: str) -> str:
+    """The name of a branch as it is kept; the reserved one is refused."""
+    name = branch.strip()
+    if name == LOCK_BRANCH:
+        raise BadRequest(f"`{name}` is reserved", hint="choose another branch")
+    return name
+
+
+def check_known(snapshot: Snapshot) -> None:
+    """Refuse to write where a newer release has written; what it meant is never guessed at."""
+    _known_stamp(snapshot.stamp)
+    if snapshot.unknown_types:
+        kinds = ", ".join(sorted(snapshot.unknown_types))
+        text = f"the manifest holds entries this release does not know ({kinds}): upgrade first"
+        raise UnsupportedFormat(text, found=kinds, supported="")
+
+
+def _known_stamp(stamp: int) -> int:
+    if stamp > CURRENT_STAMP:
+        text = f"the graph has format {stamp}, this release understands up to {CURRENT_STAMP}: upgrade first"
+        raise UnsupportedFormat(text, found=str(stamp), supported=str(CURRENT_STAMP))
+    return stamp
 
 
 def check_branch_name(name: str, existing: list[str]) -> str:

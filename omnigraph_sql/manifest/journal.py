@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +75,11 @@ class CommitGraph:
         self._actors = AppendLog(objects, ACTORS, _ACTOR_SCHEMA)
         self._known: dict[str, Commit] = {}
         self._lock = threading.Lock()
+
+    @property
+    def calls(self) -> dict[str, Counter[str]]:
+        """How often each dataset of the journal was used, for tests that state what an operation costs."""
+        return {"commits": self._log.calls, "actors": self._actors.calls}
 
     def exists(self) -> bool:
         return self._log.exists()

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, RowLevelCasContention, UnsupportedFormat
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, RowLevelCasContention
 from omnigraph_sql.manifest.changes import Change, Pin, check_batch, manifest_rows
-from omnigraph_sql.manifest.coordinator import ManifestCoordinator, lineage
+from omnigraph_sql.manifest.coordinator import ManifestCoordinator, check_known, lineage
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 
@@ -27,6 +27,8 @@ class Published:
 
     commit: Commit
     replayed: bool = False
+    crowded: bool = False
+    """Whether the manifest wants compacting."""
 
 
 class ManifestBatchPublisher:
@@ -44,11 +46,7 @@ class ManifestBatchPublisher:
             done = self._replayed(snapshot, intent)
             if done is not None:
                 return Published(done, replayed=True)
-            self._coordinator.check_stamp(branch)
-            if snapshot.unknown_types:
-                kinds = ", ".join(sorted(snapshot.unknown_types))
-                text = f"the manifest holds entries this release does not know ({kinds}): upgrade first"
-                raise UnsupportedFormat(text, found=kinds, supported="")
+            check_known(snapshot)
             try:
                 check_expected(snapshot, expected)
             except ExpectedVersionMismatch:
@@ -64,12 +62,13 @@ class ManifestBatchPublisher:
             try:
                 _force_contention(attempt)
                 rows = manifest_rows(changes, final)
-                version = self._coordinator.table.merge_rows(lineage(branch), rows, snapshot.manifest_version)
+                merged = self._coordinator.table.merge_rows(lineage(branch), rows, snapshot.manifest_version)
             except RowLevelCasContention:
                 continue
             failpoints.hit("publish.after_merge")
+            self._coordinator.landed(snapshot, merged.version, rows)
             failpoints.hit("journal.before_append")
-            return Published(journal.append(lineage(branch), version, final))
+            return Published(journal.append(lineage(branch), merged.version, final), crowded=merged.crowded)
         text = f"publishing on `{branch}` lost against other writers {RETRY_BUDGET + 1} times"
         raise Conflict(text, reason="contention", hint="try again")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -61,6 +61,10 @@ class Snapshot:
     tombstones: Mapping[str, int]
     head: Intent | None
     unknown_types: frozenset[str]
+    stamp: int = 1
+    """The format of the manifest."""
+    incarnation: str = field(default="", repr=False, compare=False)
+    """Tells a branch from an earlier one of its name."""
 
     def entry(self, table_key: str) -> Entry:
         found = self.entries.get(table_key)
@@ -78,12 +82,25 @@ class Snapshot:
         return found.version if found else self.tombstones.get(table_key, 0)
 
 
-def reconstruct(branch: str, manifest_version: int, rows: Iterable[Mapping[str, Any]]) -> Snapshot:
-    """The snapshot of one manifest version."""
-    locations: dict[str, str] = {}
+def reconstruct(
+    branch: str, manifest_version: int, rows: Iterable[Mapping[str, Any]], *, stamp: int = 1, incarnation: str = ""
+) -> Snapshot:
+    """The snapshot of one manifest version, from all of its rows."""
+    nothing: Mapping[str, Any] = MappingProxyType({})
+    empty = Snapshot(branch, 0, nothing, nothing, nothing, None, frozenset(), stamp, incarnation)
+    return advance(empty, manifest_version, rows, stamp=stamp)
+
+
+def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, Any]], *, stamp: int) -> Snapshot:
+    """The snapshot of a later version, from an earlier one and the rows that were added or replaced since.
+
+    Rows are never removed, and a table that a tombstone hides comes back with a later version only, so nothing that the
+    earlier snapshot left out can matter again.
+    """
+    locations = dict(base.locations)
+    tombstones = dict(base.tombstones)
     newest: dict[str, Mapping[str, Any]] = {}
-    tombstones: dict[str, int] = {}
-    head: Intent | None = None
+    head = base.head
     unknown: set[str] = set()
     for row in rows:
         kind, key = row["object_type"], row["table_key"]
@@ -98,19 +115,21 @@ def reconstruct(branch: str, manifest_version: int, rows: Iterable[Mapping[str, 
             head = Intent.from_json(row["metadata"])
         elif kind not in KNOWN_TYPES:
             unknown.add(kind)
-    entries = {
-        key: _entry(key, locations, row)
-        for key, row in sorted(newest.items())
-        if row["table_version"] > tombstones.get(key, -1)
-    }
+    entries = dict(base.entries)
+    for key, row in newest.items():
+        if key not in entries or row["table_version"] >= entries[key].version:
+            entries[key] = _entry(key, locations, row)
+    visible = {key: entries[key] for key in sorted(entries) if entries[key].version > tombstones.get(key, -1)}
     return Snapshot(
-        branch,
+        base.branch,
         manifest_version,
-        MappingProxyType(entries),
+        MappingProxyType(visible),
         MappingProxyType(locations),
         MappingProxyType(tombstones),
         head,
-        frozenset(unknown),
+        base.unknown_types | unknown,
+        stamp,
+        base.incarnation,
     )
 
 

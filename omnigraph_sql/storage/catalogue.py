@@ -7,7 +7,9 @@ an inline merge without retries on an annotated key, the only form in which Lanc
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
 import lance
 import pyarrow as pa
@@ -39,8 +41,30 @@ ROW_SCHEMA: Final = pa.schema(
 )
 
 
+@dataclass(frozen=True)
+class ManifestVersion:
+    """One opened version of the manifest. What is inside belongs to storage."""
+
+    branch: str | None
+    version: int
+    _dataset: Any = field(repr=False, compare=False)
+
+    @property
+    def stamp(self) -> int:
+        """The format of the manifest; a missing stamp means the first format."""
+        return int((self._dataset.schema.metadata or {}).get(STAMP, b"1"))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Where a merge of rows landed, and whether small fragments have piled up by now."""
+
+    version: int
+    crowded: bool
+
+
 class ManifestTable:
-    """Rows of `__manifest`, per graph branch and version."""
+    """Rows of `__manifest`, per graph branch and version. Counts its calls, so that tests can state what something costs."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -52,6 +76,7 @@ class ManifestTable:
 
     def create(self, rows: list[dict[str, Any]], stamp: int) -> int:
         """The manifest of a new graph."""
+        self.calls["create"] += 1
         schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
         dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
             pa.Table.from_pylist(rows, schema=schema),
@@ -63,49 +88,45 @@ class ManifestTable:
         )
         return int(dataset.version)
 
-    def head(self, branch: str | None) -> int:
+    def newest(self, branch: str | None) -> ManifestVersion:
         """The newest version on a branch: the freshness probe."""
-        return int(self._open(branch, None).version)
+        self.calls["probe"] += 1
+        return self._open(branch, None)
 
-    def incarnation(self, branch: str | None, version: int) -> str:
-        """Tells two branches that had the same name apart: the transaction that made the version."""
-        if branch is None:
-            return ""
-        try:
-            return str(self._open(branch, version).read_transaction(version).uuid)
-        except OSError:
-            return ""
+    def at(self, branch: str | None, version: int) -> ManifestVersion:
+        self.calls["open"] += 1
+        return self._open(branch, version)
 
-    def read(self, branch: str | None, version: int) -> list[dict[str, Any]]:
-        self.calls["read"] += 1
-        rows: list[dict[str, Any]] = self._open(branch, version).to_table().to_pylist()
+    def read(self, opened: ManifestVersion, since: int | None = None) -> list[dict[str, Any]]:
+        """The rows of a version; with `since`, only those that were added or replaced after that version."""
+        self.calls["read" if since is None else "refresh"] += 1
+        changed = None if since is None else f"_row_last_updated_at_version > {since}"
+        rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
         return rows
 
-    def stamp(self, branch: str | None) -> int:
-        """The format of the manifest; a missing stamp means the first format."""
-        metadata = self._open(branch, None).schema.metadata or {}
-        return int(metadata.get(STAMP, b"1"))
-
     def set_stamp(self, branch: str | None, stamp: int) -> None:
-        dataset = self._open(branch, None)
+        self.calls["annotate"] += 1
+        dataset = self.newest(branch)._dataset
         dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
 
     def is_annotated(self, branch: str | None) -> bool:
-        field = self._open(branch, None).schema.field("object_id")
+        field = self.newest(branch)._dataset.schema.field("object_id")
         return bool(field.metadata and next(iter(PRIMARY_KEY)) in field.metadata)
 
     def annotate(self, branch: str | None) -> None:
         """Make `object_id` the key, once: without it two writers landing one row are not noticed."""
+        self.calls["annotate"] += 1
         metadata = {key.decode(): value.decode() for key, value in PRIMARY_KEY.items()}
-        self._open(branch, None).update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
+        dataset = self.newest(branch)._dataset
+        dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
 
-    def merge_rows(self, branch: str | None, rows: list[dict[str, Any]], base_version: int) -> int:
+    def merge_rows(self, branch: str | None, rows: list[dict[str, Any]], base_version: int) -> Merged:
         """Upsert rows in one atomic step, from the version the caller looked at.
 
         `RowLevelCasContention` when another writer has landed one of them since.
         """
+        dataset = self.at(branch, base_version)._dataset
         self.calls["merge"] += 1
-        dataset = self._open(branch, base_version)
         table = pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
         builder = dataset.merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all()
         try:
@@ -114,18 +135,32 @@ class ManifestTable:
             if _CONTENTION in str(error):
                 raise RowLevelCasContention("another publish landed first") from error
             raise translate(error, MANIFEST) from error
-        return int(dataset.version)
+        return Merged(int(dataset.version), _is_crowded(dataset))
 
     def compact(self, branch: str | None) -> None:
-        """Fold many small fragments into one, once there are many. Content stays the same; a lost race is no matter."""
-        _compact(self._open(branch, None))
+        """Fold small fragments into one. Content stays the same; a lost race is no matter."""
+        if _compact(self.newest(branch)._dataset):
+            self.calls["compact"] += 1
 
     # Branches
+
+    def has_branch(self, name: str) -> bool:
+        """Whether a branch exists. Costs the same however many there are."""
+        return self._objects.exists(_reference(name))
+
+    def incarnation(self, branch: str | None) -> str:
+        """Tells two branches that had one name apart: what the branch's reference says. `NotFound` when there is none."""
+        if branch is None:
+            return ""
+        try:
+            return self._objects.read_text(_reference(branch))
+        except NotFound:
+            raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch) from None
 
     def branches(self) -> dict[str, tuple[str | None, int]]:
         """Names with their parent branch and the version they were forked at."""
         self.calls["branches"] += 1
-        found = self._open(None, None).branches.list()
+        found = self.newest(None)._dataset.branches.list()
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
@@ -134,36 +169,42 @@ class ManifestTable:
         if self._objects.exists(f"{MANIFEST}/tree/{name}"):
             # A tree without its reference is what an interrupted create leaves; nothing can use it.
             self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
-        self._open(None, None).create_branch(name, source)
+        self.newest(None)._dataset.create_branch(name, source)
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch and its files; an absent one is success."""
         self.calls["delete_branch"] += 1
-        dataset = self._open(None, None)
-        if name in dataset.branches.list():
-            dataset.branches.delete(name)
+        if self.has_branch(name):
+            self.newest(None)._dataset.branches.delete(name)
         self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
 
-    def _open(self, branch: str | None, version: int | None) -> Any:
-        self.calls["open"] += 1
+    def _open(self, branch: str | None, version: int | None) -> ManifestVersion:
         uri = str(self._objects.path(MANIFEST))
+        place = uri if branch is None else f"{uri}/tree/{branch}"
         try:
-            return lance.dataset(uri if branch is None else f"{uri}/tree/{branch}", version=version, session=self._session)
+            dataset = lance.dataset(place, version=version, session=self._session)
         except ValueError as error:
             what, name = ("branch", branch) if version is None and branch else ("version", str(version))
             raise NotFound(f"the {what} `{name}` does not exist", what=what, name=name or "") from error
         except OSError as error:
             raise translate(error, uri) from error
+        return ManifestVersion(branch, int(dataset.version), dataset)
+
+
+def _reference(branch: str) -> str:
+    """Where Lance keeps the reference of a branch: one small file each, so one look says whether a branch exists."""
+    return f"{MANIFEST}/_refs/branches/{quote(branch, safe='')}.json"
 
 
 class AppendLog:
-    """An append-only dataset: the commit journal, its actors, the recovery audit."""
+    """An append-only dataset: the commit journal, its actors, the recovery audit. Counts its calls, as the manifest does."""
 
     def __init__(self, objects: ObjectStore, name: str, schema: pa.Schema) -> None:
         self._objects = objects
         self._name = name
         self._schema = schema
         self._session = new_session()
+        self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
         return self._objects.exists(f"{self._name}/_versions")
@@ -174,17 +215,22 @@ class AppendLog:
         uri = str(self._objects.path(self._name))
         if not self.exists() and self._create(uri, table):
             return
+        self.calls["append"] += 1
         try:
-            dataset = lance.write_dataset(table, uri, mode="append")  # inline-commit-ok: a log, reconciled from the manifest
+            dataset = lance.write_dataset(  # inline-commit-ok: a log, reconciled from the manifest
+                table, uri, mode="append", session=self._session
+            )
         except OSError as error:
             raise translate(error, uri) from error
-        _compact(dataset)
+        if _compact(dataset):
+            self.calls["compact"] += 1
 
     def _create(self, uri: str, table: pa.Table) -> bool:
         """Create the log with its first rows; False when somebody else was faster.
 
         Staged and committed without retries: a plain create lets several racing processes overwrite each other.
         """
+        self.calls["create"] += 1
         created = write_fragments(
             table,
             uri,
@@ -204,27 +250,36 @@ class AppendLog:
     def read(self) -> list[dict[str, Any]]:
         if not self.exists():
             return []
-        rows: list[dict[str, Any]] = (
-            lance.dataset(str(self._objects.path(self._name)), session=self._session).to_table().to_pylist()
-        )
+        rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
         return rows
 
     def find(self, column: str, value: str) -> dict[str, Any] | None:
         """The first row with this value."""
         if not self.exists():
             return None
-        dataset = lance.dataset(str(self._objects.path(self._name)), session=self._session)
         quoted = value.replace("'", "''")
-        rows: list[dict[str, Any]] = dataset.to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
+        rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
         return rows[0] if rows else None
 
+    def _open(self) -> Any:
+        """The newest version, for one scan of it."""
+        self.calls["scan"] += 1
+        return lance.dataset(str(self._objects.path(self._name)), session=self._session)
 
-def _compact(dataset: Any) -> None:
-    if len(dataset.get_fragments()) <= _COMPACT_AT:
-        return
+
+def _is_crowded(dataset: Any) -> bool:
+    return len(dataset.get_fragments()) > _COMPACT_AT
+
+
+def _compact(dataset: Any) -> bool:
+    """Fold the fragments of a dataset when they are many; whether that was done."""
+    if not _is_crowded(dataset):
+        return False
     plan = Compaction.plan(dataset, {})
-    if plan.num_tasks():
-        try:
-            Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])  # inline-commit-ok: upkeep
-        except OSError:
-            return  # somebody else wrote meanwhile; the next writer tries again
+    if not plan.num_tasks():
+        return False
+    try:
+        Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])  # inline-commit-ok: upkeep
+    except OSError:
+        return False  # somebody else wrote meanwhile; the next writer tries again
+    return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -50,7 +50,7 @@ def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
 
 
 class TableStorage:
-    """Tables of one graph root. Made by `open_storage` only."""
+    """Tables of one graph root. Made by `open_storage` only; counts its calls, for tests that state what something costs."""
 
     def __init__(self, seal: object, objects: ObjectStore) -> None:
         if seal is not _SEAL:
@@ -88,11 +88,18 @@ class TableStorage:
                 self._handles.move_to_end(key)
                 return handle
         handle = self._open(path, branch, version)
+        self._keep(key, handle)
+        return handle
+
+    def keep(self, handle: SnapshotHandle, transaction_uuid: str) -> None:
+        """Let `open_at` find a version that a commit has just handed out, instead of opening it again."""
+        self._keep((handle.path, handle.branch, handle.version, transaction_uuid), handle)
+
+    def _keep(self, key: tuple[str, str | None, int, str | None], handle: SnapshotHandle) -> None:
         with self._lock:
             self._handles[key] = handle
             if len(self._handles) > _HANDLES:
                 self._handles.popitem(last=False)
-        return handle
 
     def open_head(self, path: str, branch: str | None) -> SnapshotHandle:
         """The newest version of a table on a branch."""
@@ -142,7 +149,12 @@ class TableStorage:
             blob_handling="all_binary",
         )
         reader: pa.RecordBatchReader = scanner.to_reader()
-        return reader
+        return pa.RecordBatchReader.from_batches(reader.schema, self._counted(reader))
+
+    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.calls["rows"] += batch.num_rows
+            yield batch
 
     def count(self, handle: SnapshotHandle, filter: pc.Expression | None = None) -> int:
         self.calls["count"] += 1
@@ -155,6 +167,7 @@ class TableStorage:
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
         """Which write made a version."""
+        self.calls["transaction"] += 1
         try:
             transaction = handle._dataset.read_transaction(version)
         except TypeError:
@@ -239,6 +252,7 @@ class TableStorage:
 
     def write_spool(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Rows that wait outside any table, as an Arrow file."""
+        self.calls["spool"] += 1
         path = self.objects.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -279,18 +293,19 @@ class TableStorage:
     def fork(self, path: str, from_branch: str | None, from_version: int, to_branch: str) -> SnapshotHandle:
         """A table branch that starts at a version. The name must be new."""
         self.calls["fork"] += 1
-        root = lance.dataset(self.dataset_uri(path), session=self._session)
+        root = self._open(path, None, None)._dataset
         source = from_version if from_branch is None else (from_branch, from_version)
         root.create_branch(to_branch, source)
         return self._open(path, to_branch, None)
 
     def list_branches(self, path: str) -> list[str]:
-        dataset = lance.dataset(self.dataset_uri(path), session=self._session)
-        return sorted(dataset.branches.list())
+        self.calls["branches"] += 1
+        return sorted(self._open(path, None, None)._dataset.branches.list())
 
     def force_delete_branch(self, path: str, branch: str) -> None:
         """Remove a table branch and what an interrupted fork may have left; an absent one is success."""
         self.calls["delete_branch"] += 1
+        self.calls["open"] += 1
         try:
             dataset = lance.dataset(self.dataset_uri(path), session=self._session)
         except ValueError:
@@ -384,6 +399,7 @@ class InlineCommitResidual:
         head = self._storage.open_head(handle.path, handle.branch)
         transaction = Transaction(head.version, LanceOperation.Restore(handle.version), uuid=str(uuid.uuid4()))
         transaction.transaction_properties = {UNDO_OF: undo_of}
+        self._storage.calls["restore"] += 1
         dataset = lance.LanceDataset.commit(head._dataset, transaction)
         return SnapshotHandle(handle.path, handle.branch, dataset.version, dataset)
 

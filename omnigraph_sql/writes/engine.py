@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,17 @@ class Engine:
     sidecars: Sidecars
     audit: AppendLog
     catalog: Catalog
+
+    @property
+    def calls(self) -> dict[str, Counter[str]]:
+        """How often each part of the store was used, for tests that state what an operation costs."""
+        return {
+            "tables": self.storage.calls,
+            "manifest": self.coordinator.table.calls,
+            **self.coordinator.journal.calls,
+            "audit": self.audit.calls,
+            "objects": self.objects.calls,
+        }
 
     def type_of(self, table_key: str) -> NodeType | EdgeType:
         kind, _, name = table_key.partition(":")

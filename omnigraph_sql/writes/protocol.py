@@ -170,7 +170,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
 
 def _refuse_schema_apply(engine: Engine) -> None:
     """While a schema is being applied nobody else writes; the lock is a branch, so it holds across processes."""
-    if LOCK_BRANCH in engine.coordinator.table.branches():
+    if engine.coordinator.table.has_branch(LOCK_BRANCH):
         text = "a schema change is being applied to the graph"
         raise Conflict(text, reason="schema apply", hint="try again when it is done")
 
@@ -282,7 +282,8 @@ def _commit(engine: Engine, branch: str, attempt: Attempt[T], provenance: Proven
             return Outcome(published.commit, attempt.prepared.result, replayed=True)
         failpoints.hit("write.before_sidecar_delete")
         _forget(engine, operation_id)
-        engine.coordinator.table.compact(lineage(branch))
+        if published.crowded:
+            engine.coordinator.table.compact(lineage(branch))
         return Outcome(published.commit, attempt.prepared.result, published.replayed)
     assert effects.recovered is not None
     return Outcome(effects.recovered, attempt.prepared.result)
@@ -340,6 +341,7 @@ def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableW
     new = engine.storage.commit_staged(handle, staged)
     failpoints.hit("write.post_table_commit")
     state = engine.storage.state(new)
+    engine.storage.keep(new, state.transaction_uuid)
     return Update(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
 
 

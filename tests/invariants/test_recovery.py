@@ -201,7 +201,7 @@ def test_invariant_32_the_heal_leaves_a_running_operation_of_this_process_alone(
     other = og.connect(root)
     with armed(f"{point}=sleep(1500)@1"):
         thread, failures = in_background(lambda: OPERATIONS["nodes"](graph))
-        while not sidecars(root):
+        while not list((root / "__recovery").glob("*.json")):
             pass
         other.refresh()
         og.connect(root)

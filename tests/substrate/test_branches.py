@@ -4,6 +4,7 @@ import pickle
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import lance
 import pytest
@@ -419,3 +420,30 @@ def test_a_tag_names_a_version_and_opens_it(table: lance.LanceDataset) -> None:
     table.tags.create("first", 2)
 
     assert contents(lance.dataset(table.uri, version="first")) == {"a": 1}
+
+
+# References.
+
+
+@pytest.mark.parametrize("name", ["dev", "a.b-c_d/e/f", "é/日本", "__schema_apply_lock__"])
+def test_the_reference_of_a_branch_is_one_file_named_after_it(table: lance.LanceDataset, name: str) -> None:
+    """So one look says whether a branch exists, and what the file says tells two branches of one name apart."""
+    reference = Path(table.uri) / "_refs" / "branches" / f"{quote(name, safe='')}.json"
+    assert not reference.exists()
+
+    table.create_branch(name)
+    first = reference.read_bytes()
+    head(table).branches.delete(name)
+    assert not reference.exists()
+
+    head(table).create_branch(name)
+    assert reference.read_bytes() != first
+    assert names(table) == {name}
+
+
+def test_a_tree_without_its_reference_is_no_branch(table: lance.LanceDataset) -> None:
+    table.create_branch("dev")
+    (Path(table.uri) / "_refs" / "branches" / "dev.json").unlink()
+
+    assert names(table) == set()
+    assert lance.dataset(f"{table.uri}/tree/dev").version == table.version, "the files can be opened all the same"

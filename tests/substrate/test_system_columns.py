@@ -96,3 +96,29 @@ def test_sql_on_a_table_does_not_see_the_version_columns(tmp_path: Path) -> None
     for name in (CREATED, CHANGED):
         with pytest.raises((OSError, ValueError), match=name):
             table.sql(f"select {name} from dataset").build().to_batch_records()
+
+
+@pytest.mark.parametrize("between", ["metadata", "compaction", "merge"])
+def test_a_row_that_lands_later_than_it_was_written_carries_the_version_where_it_landed(
+    tmp_path: Path, between: str
+) -> None:
+    """Whoever knows a version can catch up with the rows above it, also when a merge was moved over other commits."""
+    table = create(tmp_path / "t", rows(a=1), rows(b=1), rows(c=1))
+    stale = head(table)
+    known = stale.version
+    if between == "metadata":
+        head(table).update_schema_metadata({"k": "v"})
+    elif between == "compaction":
+        head(table).optimize.compact_files()
+    else:
+        head(table).merge_insert("id").when_matched_update_all().execute(rows(a=2))
+    known = head(table).version
+    assert known > stale.version
+
+    builder = stale.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    builder.conflict_retries(0).use_index(False).execute(rows(z=1))
+
+    later = head(table)
+    assert later.version > known
+    assert later.to_table(filter=f"{CHANGED} > {known}")["id"].to_pylist() == ["z"]
+    assert column(later, CHANGED)["z"] == later.version

@@ -1,0 +1,170 @@
+"""Small commits: one row each, into a large table and after a long history."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+import omnigraph_sql as og
+from bench.loading import Comparison, stored_table, write_table
+from bench.measure import Sample, alternate
+from omnigraph_sql.manifest.changes import Update, manifest_rows
+from omnigraph_sql.manifest.snapshot import Intent
+from omnigraph_sql.storage.catalogue import ROW_SCHEMA
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  city: String? }
+node Note { text: String }
+"""
+UPSERT = "query q($name: String) { insert Person { name: $name, age: 1 } }"
+APPEND = "query q($name: String) { insert Note { text: $name } }"
+
+PARTS = (
+    ("stage the rows", "protocol.py", "stage_write"),
+    ("look for drift", "tables.py", "open_head"),
+    ("write the sidecar", "sidecar.py", "write"),
+    ("commit the table", "tables.py", "commit_staged"),
+    ("look at the manifest", "coordinator.py", "fresh"),
+    ("merge into the manifest", "catalogue.py", "merge_rows"),
+    ("append to the journal", "journal.py", "append"),
+)
+
+
+def _people(rows: int) -> pa.Table:
+    names = pa.array([f"person-{number}" for number in range(rows)])
+    ages = pa.array([number % 100 for number in range(rows)], pa.int32())
+    return pa.table({"name": names, "age": ages, "city": pa.array([f"city-{number % 500}" for number in range(rows)])})
+
+
+# Into a large table ----------------------------------------------------------------------------------------------
+
+
+def upserts(directory: Path, rows: int, repeat: int) -> tuple[list[Comparison], list[tuple[str, float]]]:
+    """One-row upserts against the two bare merges they contain, and where the time of ours goes."""
+    graph = og.init(directory / "large", SCHEMA)
+    graph.load({"Person": _people(rows)}, mode="append")
+    bare = write_table(directory / "bare-large", lance.dataset(str(stored_table(graph, "node:Person"))).to_table())
+    manifest = write_table(directory / "bare-manifest", _manifest_like(50))
+    compared = []
+    for name, key in (("a new key", "new-{}"), ("an existing key", "person-{}")):
+
+        def ours(number: int, key: str = key) -> None:
+            graph.mutate(UPSERT, params={"name": key.format(number * 1000)})
+
+        def peer(number: int, key: str = key) -> None:
+            _two_merges(bare, manifest, key.format(number * 1000))
+
+        mine, theirs = alternate(ours, peer, repeat=repeat, warm_up=2)
+        compared.append(Comparison(f"upsert of {name} into {rows:,} rows", mine, theirs, 3.0))
+    parts = breakdown(lambda number: graph.mutate(UPSERT, params={"name": f"person-{number * 1000 + 7}"}), repeat)
+    return compared, parts
+
+
+def _manifest_like(tables: int) -> pa.Table:
+    changes = [Update(f"node:T{number}", 1, None, 0, "u") for number in range(tables)]
+    return pa.Table.from_pylist(manifest_rows(changes, _intent(0)), schema=ROW_SCHEMA)
+
+
+def _intent(number: int) -> Intent:
+    return Intent(f"c{number}", None, number, "Mutation")
+
+
+def _two_merges(table: lance.LanceDataset, manifest: lance.LanceDataset, name: str) -> None:
+    row = {"id": name, "name": name, "age": 1, "city": None}
+    _merge(table, "id", pa.Table.from_pylist([row], schema=table.schema))
+    rows = manifest_rows([Update("node:T0", manifest.version + 1, None, 0, "u")], _intent(manifest.version))
+    _merge(manifest, "object_id", pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
+
+
+def _merge(table: lance.LanceDataset, key: str, rows: pa.Table) -> None:
+    builder = table.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+    builder.conflict_retries(0).use_index(False).execute(rows)
+
+
+def breakdown(run: Callable[[int], object], repeat: int) -> list[tuple[str, float]]:
+    """Milliseconds per call in the parts of a write."""
+    profile = cProfile.Profile()
+    for number in range(repeat):
+        profile.runcall(run, number)
+    stats: Any = pstats.Stats(profile)
+    spent = {(Path(file).name, name): times[3] for (file, _, name), times in stats.stats.items()}
+    parts = [(label, spent[file, name] * 1000 / repeat) for label, file, name in PARTS]
+    total = stats.total_tt * 1000 / repeat
+    return [*parts, ("everything else", total - sum(spent for _, spent in parts)), ("together", total)]
+
+
+# After a long history --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The 10th commit of new graphs and later commits of an old one, and bare Lance on tables of the same shape."""
+
+    workload: str
+    young: Sample
+    old: Sample
+    bare_young: Sample
+    bare_old: Sample
+    fragments: int
+    """Of the old graph's data table."""
+
+
+KINDS: dict[str, tuple[str, str, str]] = {
+    "insert (append)": (APPEND, "node:Note", "x{}"),
+    "upsert of new keys (merge)": (UPSERT, "node:Person", "x{}"),
+    "upsert of one key (merge)": (UPSERT, "node:Person", "the same"),
+}
+
+
+def growth(directory: Path, commits: int, repeat: int) -> list[Growth]:
+    return [_growth(directory / str(number), kind, commits, repeat) for number, kind in enumerate(KINDS)]
+
+
+def _growth(directory: Path, kind: str, commits: int, repeat: int) -> Growth:
+    query, key, text = KINDS[kind]
+    old = _aged(directory / "old", query, text, commits - 1)
+    young = [_aged(directory / f"young-{number}", query, text, 9) for number in range(repeat + 1)]
+    bare_old = _copied(old, key)
+    bare_young = [_copied(each, key) for each in young]
+    young_taken, old_taken, bare_young_taken, bare_old_taken = alternate(
+        lambda number: young[number].mutate(query, params={"name": text.format(f"t{number}")}),
+        lambda number: old.mutate(query, params={"name": text.format(f"t{number}")}),
+        lambda number: _bare(bare_young[number], key, text.format(f"t{number}")),
+        lambda number: _bare(bare_old, key, text.format(f"t{number}")),
+        repeat=repeat,
+    )
+    fragments = len(lance.dataset(str(stored_table(old, key))).get_fragments())
+    shutil.rmtree(directory)
+    return Growth(kind, young_taken, old_taken, bare_young_taken, bare_old_taken, fragments)
+
+
+def _aged(root: Path, query: str, text: str, commits: int) -> og.Graph:
+    graph = og.init(root, SCHEMA)
+    for number in range(commits):
+        graph.mutate(query, params={"name": text.format(number)})
+    return graph
+
+
+def _copied(graph: og.Graph, key: str) -> lance.LanceDataset:
+    """A copy of a graph's table; it is written through one handle, as the graph's own is."""
+    path = stored_table(graph, key)
+    copy = path.with_name(f"{path.name}-copy")
+    shutil.copytree(path, copy)
+    return lance.dataset(str(copy))
+
+
+def _bare(table: lance.LanceDataset, key: str, text: str) -> None:
+    if key == "node:Note":
+        rows = pa.Table.from_pylist([{"id": text, "text": text}], schema=table.schema)
+        table.insert(rows)
+        return
+    row = {"id": text, "name": text, "age": 1, "city": None}
+    _merge(table, "id", pa.Table.from_pylist([row], schema=table.schema))
