@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from omnigraph_compiler import Catalog, CompileError, Query, compile_query
+from omnigraph_sql.embeddings import Embedder, Embeddings
 from omnigraph_sql.errors import BadRequest, Compile, NotFound
 from omnigraph_sql.history.export import export_records
 from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
@@ -34,8 +35,18 @@ _SYSTEM_PREFIX = "omnigraph:"
 class Graph:
     """An open graph. Made by `init` and `connect`; close it, or use it as a context manager."""
 
-    def __init__(self, engine: Engine, *, read_only: bool = False, actor: str | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        read_only: bool = False,
+        actor: str | None = None,
+        embedder: str | Embedder | None = None,
+        embed: str | None = None,
+    ) -> None:
         self._engine = engine
+        embeddings = Embeddings(embedder)
+        self._embeddings = embeddings if embeddings.is_on(embed) else None
         self._read_only = read_only
         self._actor = _checked_actor(actor)
 
@@ -86,7 +97,15 @@ class Graph:
         """Run a mutation of a `.gq` text or file; `if_commit` lets it run only on that head commit."""
         self._require_writable()
         query = self._compile(source, name)
-        return run_mutation(self._engine, query, params, branch=branch, actor=self._actor_for(actor), if_commit=if_commit)
+        return run_mutation(
+            self._engine,
+            query,
+            params,
+            branch=branch,
+            actor=self._actor_for(actor),
+            if_commit=if_commit,
+            embeddings=self._embeddings,
+        )
 
     def load(
         self,
@@ -249,9 +268,12 @@ class Graph:
 
     def _input(self, data: Any, rejects: Rejects | None = None) -> LoadInput:
         catalog, on_reject = self._engine.catalog, None if rejects is None else rejects.add
+        computes = self._embeddings is not None
         if isinstance(data, Mapping):
-            return LoadInput(read_tables(data, catalog, on_reject=on_reject), "row", rejects)
-        return LoadInput(read_records(data, catalog, on_reject=on_reject), "line", rejects)
+            tables = read_tables(data, catalog, on_reject=on_reject, computes=computes)
+            return LoadInput(tables, "row", rejects, self._embeddings)
+        records = read_records(data, catalog, on_reject=on_reject, computes=computes)
+        return LoadInput(records, "line", rejects, self._embeddings)
 
     def _compile(self, source: str | Path, name: str | None) -> Query:
         text = source.read_text("utf-8") if isinstance(source, Path) else source
@@ -278,12 +300,32 @@ def _checked_actor(actor: str | None) -> str | None:
     return actor
 
 
-def init(uri: str | os.PathLike[str], schema: str | Path, *, actor: str | None = None, force: bool = False) -> Graph:
+def init(
+    uri: str | os.PathLike[str],
+    schema: str | Path,
+    *,
+    actor: str | None = None,
+    force: bool = False,
+    embedder: str | Embedder | None = None,
+) -> Graph:
     """Create a graph in a directory. `schema` is `.pg` text or the path of a file with it."""
     text = schema.read_text("utf-8") if isinstance(schema, Path) else schema
-    return Graph(lifecycle.create_graph(uri, text, actor=_checked_actor(actor), force=force), actor=actor)
+    engine = lifecycle.create_graph(uri, text, actor=_checked_actor(actor), force=force)
+    return Graph(engine, actor=actor, embedder=embedder)
 
 
-def connect(uri: str | os.PathLike[str], *, read_only: bool = False, actor: str | None = None) -> Graph:
-    """Open a graph. Read-write, it first finishes or undoes what a crashed writer left."""
-    return Graph(lifecycle.open_graph(uri, read_only=read_only), read_only=read_only, actor=actor)
+def connect(
+    uri: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    actor: str | None = None,
+    embedder: str | Embedder | None = None,
+    embed: str | None = None,
+) -> Graph:
+    """Open a graph. Read-write, it first finishes or undoes what a crashed writer left.
+
+    `embedder` computes the vectors that writes leave out: the name of a provider, or an object of your own; the environment
+    decides if it is None. `embed="off"` leaves vectors as they are given.
+    """
+    engine = lifecycle.open_graph(uri, read_only=read_only)
+    return Graph(engine, read_only=read_only, actor=actor, embedder=embedder, embed=embed)

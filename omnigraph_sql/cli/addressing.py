@@ -61,9 +61,11 @@ def announce(uri: str, branch: str | None = None, *, quiet: bool) -> None:
 
 
 @contextmanager
-def writing(uri: str, *, branch: str | None = None, actor: str | None, quiet: bool) -> Iterator[Graph]:
+def writing(
+    uri: str, *, branch: str | None = None, actor: str | None, quiet: bool, embed: str | None = None
+) -> Iterator[Graph]:
     """A graph to change."""
-    with connect(uri, actor=actor) as graph:
+    with connect(uri, actor=actor, embed=embed) as graph:
         announce(graph.uri, branch, quiet=quiet)
         yield graph
 

@@ -10,6 +10,7 @@ from omnigraph_sql.cli.options import (
     FILE,
     F,
     branch_option,
+    embed_option,
     graph_target,
     json_option,
     require_command,
@@ -55,6 +56,7 @@ def _load_options(command: F) -> F:
         click.option("--idempotency-key", metavar="KEY", help="Loads with the same key are done once per branch."),
         click.option("--rejects", metavar="FILE", help="Report every faulty record there, as JSON lines."),
         click.option("--max-rejects", metavar="N", type=click.IntRange(0), help="Leave out up to N faulty records."),
+        embed_option,
         write_options,
         json_option(),
     ]
@@ -77,6 +79,7 @@ def load(
     idempotency_key: str | None,
     rejects: str | None,
     max_rejects: int | None,
+    embed: str | None,
     actor: str | None,
     quiet: bool,
     as_json: bool,
@@ -87,7 +90,7 @@ def load(
     """
     from omnigraph_sql.cli import loading
 
-    order = loading.Order(data, mode, branch, base, message, idempotency_key, rejects, max_rejects)
+    order = loading.Order(data, mode, branch, base, message, idempotency_key, rejects, max_rejects, embed)
     return loading.run(uri, store, order, actor=actor, quiet=quiet, as_json=as_json)
 
 
@@ -119,6 +122,7 @@ def ingest(context: click.Context, /, **options: object) -> int:
 @click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters.")
 @branch_option("The branch to change.")
 @click.option("--if-commit", metavar="ID", help="Only if this is the newest commit of the branch; exits with 4 if not.")
+@embed_option
 @write_options
 @json_option()
 def mutate(
@@ -130,6 +134,7 @@ def mutate(
     params_file: str | None,
     branch: str,
     if_commit: str | None,
+    embed: str | None,
     actor: str | None,
     quiet: bool,
     as_json: bool,
@@ -142,7 +147,7 @@ def mutate(
 
     source = mutating.source(query, text)
     values = mutating.parameters(params, params_file)
-    order = mutating.Order(source, values, branch, if_commit)
+    order = mutating.Order(source, values, branch, if_commit, embed)
     return mutating.run(words, store, order, actor=actor, quiet=quiet, as_json=as_json)
 
 

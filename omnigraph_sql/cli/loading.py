@@ -37,6 +37,7 @@ class Order:
     idempotency_key: str | None
     rejects: str | None = None
     max_rejects: int | None = None
+    embed: str | None = None
 
 
 def run(uri: str | None, store: str | None, order: Order, *, actor: str | None, quiet: bool, as_json: bool) -> int:
@@ -47,7 +48,7 @@ def run(uri: str | None, store: str | None, order: Order, *, actor: str | None, 
         if path != _STANDARD_INPUT:
             require_file(str(path))
     watched = progress.is_wanted(quiet=quiet, as_json=as_json)
-    with writing(target, branch=order.branch, actor=actor, quiet=quiet) as graph:
+    with writing(target, branch=order.branch, actor=actor, quiet=quiet, embed=order.embed) as graph:
         source = _records(order.data[0], watched=watched) if tables is None else _unread(tables, watched=watched)
         with source as data:
             result = _load(graph, data, order)

@@ -32,6 +32,7 @@ class Order:
     params: dict[str, Any]
     branch: str
     if_commit: str | None
+    embed: str | None = None
 
 
 def run(words: Sequence[str], store: str | None, order: Order, *, actor: str | None, quiet: bool, as_json: bool) -> int:
@@ -40,7 +41,7 @@ def run(words: Sequence[str], store: str | None, order: Order, *, actor: str | N
     with rejections(order.source.path):
         names = [query.name.text for query in parse_queries(order.source.text).queries]
     with (
-        writing(uri, branch=order.branch, actor=actor, quiet=quiet) as graph,
+        writing(uri, branch=order.branch, actor=actor, quiet=quiet, embed=order.embed) as graph,
         located(order.source.path),
     ):
         result = graph.mutate(

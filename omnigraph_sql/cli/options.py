@@ -19,6 +19,11 @@ def json_option(help_text: str = "Print one JSON document.") -> Callable[[F], F]
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
+embed_option = click.option(
+    "--embed", type=click.Choice(["auto", "off"]), help="Compute vectors that are left out; by default if a provider is set."
+)
+
+
 def require_command(context: click.Context) -> None:
     """Without a subcommand a group shows what it offers, and fails: nothing was done."""
     if context.invoked_subcommand is None:

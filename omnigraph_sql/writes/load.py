@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import NodeType
+from omnigraph_sql.embeddings import Embeddings, fill
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -78,6 +79,8 @@ class LoadInput:
     unit: str = "line"
     rejects: Rejects | None = None
     """Where faulty records go; without it the first one fails the load."""
+    embeddings: Embeddings | None = None
+    """Who computes the vectors that rows lack."""
 
 
 @dataclass
@@ -125,10 +128,11 @@ def collect(engine: Engine, data: LoadInput, workspace: Workspace) -> Incoming:
     incoming = Incoming(data.unit, data.rejects)
     for batch in data.batches:
         type_ = engine.type_of(batch.table_key)
+        given = batch.rows if data.embeddings is None else fill(type_, batch.rows, data.embeddings)
         if batch.table_key not in incoming.spools:
             incoming.spools[batch.table_key] = workspace.spool(with_places(table_schema(type_)))
         schema = incoming.spools[batch.table_key].schema
-        rows = pa.RecordBatch.from_arrays([*batch.rows.columns, batch.lines, batch.explicit_id], schema=schema)
+        rows = pa.RecordBatch.from_arrays([*given.columns, batch.lines, batch.explicit_id], schema=schema)
         incoming.sources[batch.table_key] = batch.source
         findings = value_findings(type_, batch.table_key, pa.Table.from_batches([rows]))
         if data.rejects is None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from omnigraph_compiler import CompileError, EdgeType, NodeType, Query, bind_params, entity_id, ir
 from omnigraph_sql import ulid
+from omnigraph_sql.embeddings import Embeddings, fill, outdated_by
 from omnigraph_sql.errors import BadRequest, PreconditionFailed, ResourceLimit, ValidationFailed
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -42,6 +43,8 @@ class MutationStaging:
 
     engine: Engine
     snapshot: Snapshot
+    embeddings: Embeddings | None = None
+    """Who computes vectors; nobody when embedding is off."""
     pending: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """Rows by table and id; the last one wins."""
     merges: set[str] = field(default_factory=set)
@@ -72,8 +75,9 @@ def mutate(
     actor: str | None = None,
     if_commit: str | None = None,
     message: str | None = None,
+    embeddings: Embeddings | None = None,
 ) -> MutationResult:
-    """Run a compiled mutation."""
+    """Run a compiled mutation; `embeddings` computes the vectors that it leaves out."""
     if not isinstance(query.plan, ir.WritePlan):
         raise BadRequest(f"`{query.name}` is a read, not a mutation", hint="run it as a query")
     plan = query.plan
@@ -85,7 +89,7 @@ def mutate(
     bound[ir.NOW] = now.replace(microsecond=now.microsecond // 1000 * 1000)
 
     def prepare(snapshot: Snapshot) -> Prepared[MutationResult]:
-        staging = MutationStaging(engine, snapshot)
+        staging = MutationStaging(engine, snapshot, embeddings)
         for statement in plan.statements:
             _run(staging, statement, bound)
         return _finish(staging, plan)
@@ -118,6 +122,8 @@ def _finish(staging: MutationStaging, plan: ir.WritePlan) -> Prepared[MutationRe
     writes: list[TableWrite] = []
     for key, rows in staging.pending.items():
         table = rows_table(engine.type_of(key), list(rows.values()))
+        if staging.embeddings is not None:
+            table = fill(engine.type_of(key), table, staging.embeddings)
         if table.nbytes > BYTE_LIMIT:
             text = f"a mutation may hold {BYTE_LIMIT} bytes of {key}"
             raise ResourceLimit(text, resource="bytes", limit=BYTE_LIMIT, actual=table.nbytes, hint="use a load")
@@ -150,9 +156,12 @@ def _insert(staging: MutationStaging, statement: ir.Insert, params: Mapping[str,
     for prop in type_.properties.values():
         value = given[prop.name] if prop.name in given else default_value(prop.type, prop.default)
         if value is None and not prop.type.nullable and prop.name not in given:
-            text = f"missing required property `{type_.name}.{prop.name}`"
-            hint = "no embedding provider is configured; supply the vector" if prop.embed else None
-            raise ValidationFailed(text, table_key=key, rule="required", hint=hint)
+            if prop.embed is None or staging.embeddings is None:
+                text = f"missing required property `{type_.name}.{prop.name}`"
+                hint = "no embedding provider is configured; supply the vector" if prop.embed else None
+                raise ValidationFailed(text, table_key=key, rule="required", hint=hint)
+            row[prop.name] = None  # computed from its text when all statements have run
+            continue
         row[prop.name] = stored(f"{type_.name}.{prop.name}", prop.type, value)
     if isinstance(type_, EdgeType):
         row |= {"id": ulid.new(), "src": given["from"], "dst": given["to"]}
@@ -188,9 +197,21 @@ def _update(staging: MutationStaging, statement: ir.Update, params: Mapping[str,
         each.property: stored(f"{type_.name}.{each.property}", each.type, evaluate(each.value, params))
         for each in statement.assignments
     }
+    if staging.embeddings is not None:
+        changes |= _outdated(type_, changes)
     for row in _matching(staging, key, condition):
         staging.nodes += 1
         staging.put(key, {**row, **changes}, replaces=True)
+
+
+def _outdated(type_: NodeType | EdgeType, changes: Mapping[str, Any]) -> dict[str, None]:
+    """Vectors whose text changes; they are computed anew when all statements have run.
+
+    Without a text there is nothing to compute: a vector that may be null goes, one that is required stays.
+    """
+    names = outdated_by(type_, changes.keys())
+    found = [prop for prop in type_.properties.values() if prop.name in names and prop.embed is not None]
+    return {prop.name: None for prop in found if prop.type.nullable or changes[prop.embed.source]}  # type: ignore[union-attr]
 
 
 def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition:

@@ -222,7 +222,7 @@ def _record(layout: Layout, endpoints: tuple[str, ...], data: Mapping[str, Any],
                 raise FaultyRecord(_misfit(layout, name, data, complaint)) from None
         elif name in defaults and name not in data:
             value = defaults[name]
-        elif not prop.type.nullable:
+        elif layout.requires(prop):
             raise FaultyRecord(null_fault(layout, name, _likely_id(layout, data), is_absent=name not in data))
         values.append(value)
     return Record(layout, _checked_id(layout, values, given), endpoints, values)

@@ -213,7 +213,7 @@ class FastReader:
             values = result.values
             if name in layout.defaults:
                 values = values.fill_null(pa.scalar(layout.defaults[name], values.type))
-            if not prop.type.nullable:
+            if layout.requires(prop):
                 doubts.append(_nulls(values))
             columns[name] = values
         columns = with_key_ids(layout, columns)

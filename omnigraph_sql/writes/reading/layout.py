@@ -40,6 +40,12 @@ class Layout:
     """A type and its table, as the readers need them."""
 
     type: NodeType | EdgeType
+    computes: bool = False
+    """Whether vectors that are computed from a text may be left out."""
+
+    def requires(self, prop: Property) -> bool:
+        """Whether every record must have a value for a property."""
+        return not prop.type.nullable and not (self.computes and prop.embed is not None)
 
     @cached_property
     def key(self) -> str:
@@ -95,10 +101,10 @@ class Part:
 class Layouts:
     """The types of a catalog, by the names that data uses for them."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, *, computes: bool = False) -> None:
         self._catalog = catalog
-        self._nodes = {name: Layout(node) for name, node in catalog.nodes.items()}
-        self._edges = {name: Layout(edge) for name, edge in catalog.edges.items()}
+        self._nodes = {name: Layout(node, computes) for name, node in catalog.nodes.items()}
+        self._edges = {name: Layout(edge, computes) for name, edge in catalog.edges.items()}
 
     def node(self, name: str) -> Layout | None:
         return self._nodes.get(name)

@@ -34,6 +34,7 @@ def read_records(
     on_reject: OnReject | None = None,
     batch_bytes: int = 32 << 20,
     limits: Limits = DEFAULT_LIMITS,
+    computes: bool = False,
 ) -> Iterator[TableBatch]:
     """The records of a source as batches of table rows.
 
@@ -41,10 +42,11 @@ def read_records(
     in blocks of about `batch_bytes`; each block gives at most one batch per type, with the rows in the order of their lines.
 
     The first faulty record raises `BadRequest` (no record of the required shape), `ValidationFailed` (a value its property
-    cannot hold) or `ResourceLimit`. With `on_reject` faulty records are reported and left out instead.
+    cannot hold) or `ResourceLimit`. With `on_reject` faulty records are reported and left out instead. With `computes`,
+    vectors that are computed later may be left out.
     """
     faults = Faults(source_name(source), "line", on_reject)
-    reader = RecordReader(catalog, faults, limits)
+    reader = RecordReader(catalog, faults, limits, computes=computes)
     for block in blocks(source, min(max(batch_bytes, 1), _LARGEST_BLOCK), limits, faults):
         for batch in reader.read(block):
             yield replace(batch, source=faults.source)
@@ -57,8 +59,10 @@ class RecordReader:
     afterwards the exact way.
     """
 
-    def __init__(self, catalog: Catalog, faults: Faults, limits: Limits, *, worth_it: int = _WORTH_IT) -> None:
-        self._layouts = Layouts(catalog)
+    def __init__(
+        self, catalog: Catalog, faults: Faults, limits: Limits, *, worth_it: int = _WORTH_IT, computes: bool = False
+    ) -> None:
+        self._layouts = Layouts(catalog, computes=computes)
         self._faults = faults
         self._limits = limits
         self._worth_it = worth_it

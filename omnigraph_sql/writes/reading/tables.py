@@ -35,6 +35,7 @@ def read_tables(
     on_reject: OnReject | None = None,
     batch_bytes: int = 32 << 20,
     limits: Limits = DEFAULT_LIMITS,
+    computes: bool = False,
 ) -> Iterator[TableBatch]:
     """Tables as batches of table rows.
 
@@ -46,9 +47,9 @@ def read_tables(
     only where nothing is lost. Each table gives at least one batch, an empty one when it has no rows.
 
     What is wrong with a whole table (an unknown type or column, a column of an unsuitable type) always raises; faulty rows
-    raise, or are reported to `on_reject` and left out.
+    raise, or are reported to `on_reject` and left out. With `computes`, vectors that are computed later may be null.
     """
-    layouts = Layouts(catalog)
+    layouts = Layouts(catalog, computes=computes)
     for name, source in tables.items():
         layout = _layout(layouts, name)
         names = [*layout.properties, "id", *(alias for pair in _ENDPOINTS.values() for alias in pair)]
@@ -161,7 +162,7 @@ class _TableReader:
                 columns[name] = self._values(table, name, prop.type, ids, findings)
             else:
                 columns[name] = _absent(layout, name, table.num_rows)
-            if not prop.type.nullable:
+            if layout.requires(prop):
                 findings.add(_null_rows(columns[name]), self._null_fault(name, ids))
         columns["id"] = given
         columns = with_key_ids(layout, columns)
