@@ -6,9 +6,8 @@ what makes it fast: a column is cut at blanks, and each different piece is analy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +20,10 @@ from omnigraph_udfs.strings import one_piece
 
 __all__ = ["Analyser", "Pieces", "Tokens", "cut", "tokens"]
 
-Tokenize = Callable[[str], Iterable[str]]
+Tokenize = Callable[[str], Sequence[str]]
 
 PIECES_PER_CALL = 10_000
+MARKS = tuple(f"zq{number}qz" for number in range(100))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _analysed(pieces: Sequence[str], tokenize: Tokenize) -> tuple[list[str], Pos
 
 def _together(pieces: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
     """Analyses pieces in one call, with a mark after each: a token that stays as it is and is none of theirs."""
-    for mark in _marks():
+    for mark in MARKS:
         if list(tokenize(mark)) != [mark]:
             continue
         found: list[list[str]] = [[]]
@@ -130,11 +130,7 @@ def _together(pieces: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
                 found[-1].append(token)
         if len(found) == len(pieces) + 1:
             return found[:-1]
-    return [list(tokenize(piece)) for piece in pieces]  # the analyser leaves no mark alone
-
-
-def _marks() -> Iterator[str]:
-    return (f"zq{number}qz" for number in count() if number < 100)
+    return [list(tokenize(piece)) for piece in pieces]  # no mark will do
 
 
 def _offsets(counts: Positions) -> Positions:

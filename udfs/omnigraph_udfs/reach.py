@@ -160,7 +160,7 @@ def _searches(csr: Csr, sources: Positions, least: int, most: int, limit: int) -
     least, most = min(least, csr.width + 1), min(most, csr.width)  # no shortest path is longer
     first, begun, room = 0, 0, limit
     while first < len(sources):
-        rows = frozen(sources[first : first + max(limit, ROWS)], np.int64)
+        rows = frozen(sources[first : first + (max(limit, ROWS) if room == limit else 1)], np.int64)
         targets, ends = np.empty(room, np.int64), np.zeros(len(rows) + 1, np.int64)
         done, needed = searches.reached(csr.offsets, csr.targets, rows, begun, least, most, seen, queue, ends[1:], targets)
         begun += done + 1

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph_udfs.arrays import Floats, Mask, Positions, frozen, positions
+from omnigraph_udfs.products import queries_per_product, sift_products
 from omnigraph_udfs.ranking import least
 from omnigraph_udfs.sieve import Sieve, merged
 from omnigraph_udfs.threads import in_threads, shares
@@ -32,7 +33,6 @@ Metric = Literal["l2", "cosine", "dot"]
 
 BLOCK = 4096
 ROWS_PER_THREAD = 1 << 15
-QUERIES_PER_PRODUCT = 4  # from here on a matrix product is faster than query by query
 ROUNDING = 2.0**-53
 
 
@@ -140,15 +140,18 @@ def nearest_of_many(
     metric: Metric = "l2",
     candidates: npt.ArrayLike | None = None,
 ) -> list[Nearest]:
-    """As `nearest`, for several queries at once: the column is read once for all of them."""
+    """As `nearest`, for several queries at once, which share the reading of the column."""
     points = [_query(vectors, query, metric) for query in queries]
     rows = _candidates(vectors, candidates)
-    if len(points) < QUERIES_PER_PRODUCT or not 0 < limit < len(rows):
+    step = queries_per_product(vectors.matrix.shape[1])
+    if not 0 < limit < len(rows) or min(step, len(points)) < 2:
         return [nearest(vectors, point, limit=limit, metric=metric, candidates=rows) for point in points]
-    from omnigraph_udfs.products import sift_products
-
-    sifted = sift_products(vectors.matrix, rows, np.stack(points), metric, limit)
-    return [_ranked(vectors, left, point, metric, limit) for left, point in zip(sifted, points, strict=True)]
+    found = []
+    for first in range(0, len(points), step):
+        some = points[first : first + step]
+        sifted = sift_products(vectors.matrix, rows, np.stack(some), metric, limit)
+        found += [_ranked(vectors, left, point, metric, limit) for left, point in zip(sifted, some, strict=True)]
+    return found
 
 
 def _query(vectors: Vectors, query: npt.ArrayLike, metric: str) -> Floats:

@@ -29,8 +29,9 @@ def reordering_kernel(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
+    options = {"nogil": True, "error_model": "numpy", **options}  # a division by zero gives infinity or no number
     try:
-        made = njit(function, nogil=True, cache=True, **options)
+        made = njit(function, cache=True, **options)
     except RuntimeError:  # there is no directory to keep compiled code in: compile for this process alone
-        made = njit(function, nogil=True, **options)
+        made = njit(function, **options)
     return made  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ depends on nothing but the two vectors. The estimates may add up in any order; e
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,12 +127,12 @@ def estimate_cosine(matrix: Matrix, rows: Positions, query: Floats, unit: float,
 
 @reordering_kernel
 def norms(matrix: Matrix, out: Floats) -> None:
-    """The squared length of each row, about."""
+    """The length of each row, about."""
     for i in range(np.uint64(len(out))):
         total = 0.0
         for j in range(np.uint64(matrix.shape[1])):
             total += np.float64(matrix[i, j]) * np.float64(matrix[i, j])
-        out[i] = total
+        out[i] = math.sqrt(total)
 
 
 @kernel
@@ -139,40 +140,51 @@ def product_bounds(
     metric: int,
     products: Matrix,
     lengths: Floats,
-    square: float,
-    factor: float,
+    query_lengths: Floats,
+    factors: Floats,
     units: tuple[float, float, float],
+    best: Floats,
     low: Floats,
     high: Floats,
-) -> None:
-    """Bounds of distances from float32 dot products with a scaled query.
+) -> Any:
+    """Bounds of distances from the float32 dot products of vectors with scaled queries.
+
+    Where something overflows, or a length is zero under cosine, the bounds are no numbers.
 
     Args:
         metric: 0 for squared Euclidean distance, 1 for cosine, 2 for dot product.
-        products: The dot product of each vector with the scaled query.
-        lengths: The squared length of each vector.
-        square: The squared length of the scaled query.
-        factor: What the query was divided by.
+        products: For each query the dot products of its scaled form with the vectors.
+        lengths: The length of each vector.
+        query_lengths: The length of each scaled query.
+        factors: What each query was divided by.
         units: What a product can be off, relative to the two lengths and absolutely; what any other sum can be off.
+        best: For each query a bound beyond which nobody is interested.
         low: Lower bounds, written.
         high: Upper bounds, written.
+
+    Returns:
+        For each query how many vectors may be within its `best`.
     """
     relative, absolute, unit = units
-    for i in range(len(products)):
-        product = np.float64(products[i])
-        weight = math.sqrt(lengths[i] * square)
-        off = relative * weight + absolute
-        if metric == 0:
-            sizes = lengths[i] + square * factor * factor
-            middle = sizes - 2.0 * factor * product
-            off = 2.0 * factor * off + unit * sizes
-        elif metric == 2:
-            middle = 1.0 - factor * product
-            off = factor * off + unit * (1.0 + factor * weight)
-        elif weight == 0.0:
-            middle, off = np.inf, 0.0
-        else:
-            middle = 1.0 - product / weight
-            off = off / weight + unit
-        low[i] = middle - off
-        high[i] = middle + off
+    promising = np.zeros(len(products), np.int64)
+    for query in range(np.uint64(len(products))):
+        factor = factors[query]
+        whole = query_lengths[query] * factor
+        for i in range(np.uint64(products.shape[1])):
+            product = factor * np.float64(products[query, i])
+            weight = lengths[i] * whole
+            off = relative * weight + absolute * factor + 0.0 * product  # no number, if the product is infinite
+            if metric == 0:
+                sizes = lengths[i] * lengths[i] + whole * whole
+                middle = sizes - 2.0 * product
+                off = 2.0 * off + unit * sizes
+            elif metric == 1:
+                middle = 1.0 - product / weight
+                off = off / weight + unit
+            else:
+                middle = 1.0 - product
+                off += unit * (1.0 + weight)
+            low[query, i] = middle - off
+            high[query, i] = middle + off
+            promising[query] += not (middle - off > best[query])
+    return promising
