@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph_compiler import PropType, Property
+from omnigraph_compiler import Property, PropType
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.types import BOOL, DATE, DATETIME, F64, I64, STRING
 from omnigraph_compiler.values import parse_date, parse_datetime

@@ -60,13 +60,14 @@ class OracleGraph:
 
     def add_node(self, name: str, data: Mapping[str, Any]) -> None:
         type_ = self.catalog.nodes[name]
-        key = data.get("id") or entity_id(type_, data) or self._fresh()
+        key = data["id"] if "id" in data else entity_id(type_, data)
+        key = self._fresh() if key is None else key
         self.nodes.setdefault(name, []).append(Entity(type_, key, _values(type_, data)))
 
     def add_edge(self, word: str, source: str, target: str, data: Mapping[str, Any]) -> None:
         type_ = self.catalog.edge_by_word(word)
         assert type_ is not None, word
-        key = data.get("id") or self._fresh()
+        key = data["id"] if "id" in data else self._fresh()
         self.edges.setdefault(type_.name, []).append(Entity(type_, key, _values(type_, data), source, target))
 
     def _fresh(self) -> str:
@@ -75,6 +76,4 @@ class OracleGraph:
 
 
 def _values(type_: NodeType | EdgeType, data: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: stored(prop.type, data[name] if name in data else prop.default) for name, prop in type_.properties.items()
-    }
+    return {name: stored(prop.type, data.get(name, prop.default)) for name, prop in type_.properties.items()}

@@ -65,7 +65,10 @@ class Matcher:
         assert hop.edge_variable is not None
         source, target = row[hop.source].id, row[hop.target].id
         for edge in self.graph.edges.get(hop.edge.name, ()):
-            forward, backward = (edge.source, edge.target) == (source, target), (edge.target, edge.source) == (source, target)
+            forward, backward = (
+                (edge.source, edge.target) == (source, target),
+                (edge.target, edge.source) == (source, target),
+            )
             if (forward and hop.direction != "in") or (backward and hop.direction != "out"):
                 yield from self._edges(block, {**row, hop.edge_variable: edge}, hops[1:])
 

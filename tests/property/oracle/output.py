@@ -15,6 +15,8 @@ from tests.property.oracle.undecided import Unspecified
 from tests.property.oracle.values import sort_key
 
 Record = tuple[Any, ...]
+Step = tuple[Callable[[Any], Any], bool]
+"""What to sort by, and whether that is descending."""
 
 
 @dataclass
@@ -57,15 +59,18 @@ class Output:
 
     def _order(self, rows: list[Row], fusion: Fusion) -> list[Row]:
         keys = self._keys()
-        by_id = [_by(lambda row, name=name: row[name].id) for name in sorted(self.variables, key=str.encode)]
-        steps: list[tuple[Callable[[Row], Any], bool]] = []
+        steps: list[Step] = []
         for expr, descending in keys:
             if isinstance(expr, ast.Nearest | ast.Bm25 | ast.Rrf):
                 rows, step = self._rank(expr, rows, fusion)
                 steps.append((step, False))
             else:
-                steps.append((_by(lambda row, expr=expr: self.expressions.value(expr, row).data), descending))
-        return _sorted(rows, [*steps, *((step, False) for step in by_id)])
+                steps.append((self._by_value(expr), descending))
+        steps += [(_by_id(name), False) for name in sorted(self.variables, key=str.encode)]
+        return _sorted(rows, steps)
+
+    def _by_value(self, expr: ast.Expr) -> Callable[[Row], Any]:
+        return lambda row: sort_key(self.expressions.value(expr, row).data)
 
     def _rank(self, expr: ast.Expr, rows: list[Row], fusion: Fusion) -> tuple[list[Row], Callable[[Row], Any]]:
         """The rows that have a rank, and what to sort them by."""
@@ -104,8 +109,7 @@ class Output:
         for place in {place for place, _ in places}:
             if any(isinstance(record[place], list) for record in records):
                 raise Unspecified("the order of lists")
-        steps = [(_by(lambda record, place=place: record[place]), descending) for place, descending in places]
-        return _sorted(records, steps)
+        return _sorted(records, [(_by_place(place), descending) for place, descending in places])
 
     def _place(self, items: list[ast.Expr], key: ast.Expr) -> int:
         return next(place for place, item in enumerate(items) if item is key or _is_same_access(item, key))
@@ -144,11 +148,15 @@ def _hashable(data: Any) -> Any:
     return tuple(data) if isinstance(data, list) else data
 
 
-def _by(value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda each: sort_key(value(each))
+def _by_id(name: str) -> Callable[[Row], Any]:
+    return lambda row: sort_key(row[name].id)
 
 
-def _sorted(values: list[Any], steps: list[tuple[Callable[[Any], Any], bool]]) -> list[Any]:
+def _by_place(place: int) -> Callable[[Record], Any]:
+    return lambda record: sort_key(record[place])
+
+
+def _sorted(values: list[Any], steps: list[Step]) -> list[Any]:
     """Sorted by the first step, equal ones by the second, and so on."""
     for key, descending in reversed(steps):
         values = sorted(values, key=key, reverse=descending)
