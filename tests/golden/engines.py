@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import omnigraph_sql as og
-from tests.property.oracle import OracleGraph, evaluate
+from tests.property.oracle import Answer, OracleGraph, evaluate
+from tests.property.plan_runner import run_plan
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,21 @@ class Engine(Protocol):
     ) -> Reading: ...
 
 
-@dataclass
-class Oracle:
-    """The language in plain Python, on the records that a graph exports."""
+Evaluator = Callable[[OracleGraph, str, str | None, Mapping[str, Any] | None], Answer]
 
-    name: str = "oracle"
+
+@dataclass
+class OnRecords:
+    """Runs queries in plain Python on the records that a graph exports."""
+
+    name: str
+    evaluate: Evaluator
     _graphs: dict[tuple[str, Target], OracleGraph] = field(default_factory=dict)
 
     def read(
         self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
     ) -> Reading:
-        answer = evaluate(self._graph(graph, target), source, name, params)
+        answer = self.evaluate(self._graph(graph, target), source, name, params)
         return Reading([f"{column.name}: {column.type}" for column in answer.columns], answer.to_json())
 
     def _graph(self, graph: og.Graph, target: Target) -> OracleGraph:
@@ -58,4 +63,4 @@ class Oracle:
         return self._graphs[key]
 
 
-ENGINES: list[Engine] = [Oracle()]
+ENGINES: list[Engine] = [OnRecords("oracle", evaluate), OnRecords("plan", run_plan)]

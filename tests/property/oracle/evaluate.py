@@ -42,10 +42,10 @@ def evaluate(
     `now` is the instant of `now()` in milliseconds since the epoch, `budget` bounds the work. A query that fails raises the
     exception a user would get; `Undecided` says that there is nothing to compare with.
     """
-    query, bound = _accepted(graph, source, name, params)
+    query, bound = accepted(graph, source, name, params)
     read = find_query(parse_queries(source), name).body
     assert isinstance(read, ast.Read)
-    values = {key: Value(_plain(bound[key]), type_, "given") for key, type_ in query.params.items()}
+    values = {key: Value(plain(bound[key]), type_, "given") for key, type_ in query.params.items()}
     moment = int(time.time() * 1000) if now is None else now
     expressions = Expressions(graph, values, moment, embedder)
     block = read_block(graph.catalog, read.match.clauses, Scope())
@@ -56,9 +56,10 @@ def evaluate(
     return Answer(columns, output.make(list(matcher.solve(block, {}))), output.is_ordered)
 
 
-def _accepted(
+def accepted(
     graph: OracleGraph, source: str, name: str | None, params: Mapping[str, Any] | None
 ) -> tuple[Query, dict[str, Any]]:
+    """The compiled query and its parameters, or the exception a user would get."""
     try:
         query = compile_query(graph.catalog, source, name)
         return query, bind_params(query, params)
@@ -68,10 +69,10 @@ def _accepted(
         raise Compile(error.message, error_class=error.error_class, code=error.code, hint=error.hint) from None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A bound parameter with dates as days and instants as milliseconds."""
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, datetime.datetime):
         return (value - _EPOCH) // datetime.timedelta(milliseconds=1)
     return (value - _EPOCH_DAY).days if isinstance(value, datetime.date) else value

@@ -134,7 +134,7 @@ class Expressions:
     def _nearest(self, expr: ast.Nearest, row: Row) -> float | None:
         entity = row[expr.field.variable.text]
         prop = entity.type.properties[expr.field.property.text]
-        return _distance(prop.metric or "l2", entity.values[prop.name], self._vector(expr.query, row, prop))
+        return distance(prop.metric or "l2", entity.values[prop.name], self._vector(expr.query, row, prop))
 
     def _vector(self, expr: ast.Expr, row: Row, prop: Property) -> list[float] | None:
         found = self.value(expr, row)
@@ -165,7 +165,8 @@ def ranked_variable(expr: ast.Expr) -> str:
             return expr.field.variable.text
 
 
-def _distance(metric: str, a: list[float] | None, b: list[float] | None) -> float | None:
+def distance(metric: str, a: list[float] | None, b: list[float] | None) -> float | None:
+    """How far a stored vector is from another one."""
     if a is None or b is None:
         return None
     if metric == "l2":

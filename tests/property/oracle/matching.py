@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from omnigraph_compiler.query import ast
 from tests.property.oracle.blocks import Block, Hop
 from tests.property.oracle.graph import Entity, OracleGraph
+from tests.property.oracle.reach import neighbours, reach
 from tests.property.oracle.undecided import TooLarge
 
 Row = dict[str, Entity]
@@ -72,37 +73,13 @@ class Matcher:
             if (forward and hop.direction != "in") or (backward and hop.direction != "out"):
                 yield from self._edges(block, {**row, hop.edge_variable: edge}, hops[1:])
 
-    # Reach
-
     def reached(self, hop: Hop, source: str) -> frozenset[str]:
         """The ids of the destinations of a traversal, each once."""
         if (hop, source) not in self._reached:
-            self._reached[hop, source] = frozenset(self._search(hop, source))
+            edges = self.graph.edges.get(hop.edge.name, [])
+            if hop.edge.source == hop.edge.target:
+                found = reach(edges, hop.direction, source, hop.least, hop.most)
+            else:
+                found = neighbours(edges, hop.direction, source) if hop.least <= 1 <= hop.most else set()
+            self._reached[hop, source] = frozenset(found)
         return self._reached[hop, source]
-
-    def _search(self, hop: Hop, source: str) -> set[str]:
-        if hop.edge.source != hop.edge.target:
-            return self._neighbours(hop, source) if hop.least <= 1 <= hop.most else set()
-        visited, frontier, out = {source}, [source], set()
-        for distance in range(1, hop.most + 1):
-            following: list[str] = []
-            for node in frontier:
-                for neighbour in self._neighbours(hop, node):
-                    if neighbour == node:
-                        if distance >= hop.least:
-                            out.add(neighbour)
-                    elif neighbour not in visited:
-                        visited.add(neighbour)
-                        following.append(neighbour)
-                        if distance >= hop.least:
-                            out.add(neighbour)
-            frontier = following
-            if not frontier:
-                break
-        return out
-
-    def _neighbours(self, hop: Hop, node: str) -> set[str]:
-        edges = self.graph.edges.get(hop.edge.name, ())
-        onwards = {edge.target for edge in edges if edge.source == node}
-        backwards = {edge.source for edge in edges if edge.target == node}
-        return {"out": onwards, "in": backwards, "both": onwards | backwards}[hop.direction]

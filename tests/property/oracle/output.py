@@ -67,7 +67,7 @@ class Output:
             else:
                 steps.append((self._by_value(expr), descending))
         steps += [(_by_id(name), False) for name in sorted(self.variables, key=str.encode)]
-        return _sorted(rows, steps)
+        return in_order(rows, steps)
 
     def _by_value(self, expr: ast.Expr) -> Callable[[Row], Any]:
         return lambda row: sort_key(self.expressions.value(expr, row).data)
@@ -89,7 +89,7 @@ class Output:
         grouping = [item for item in items if not isinstance(item, ast.Aggregate)]
         groups: dict[Record, list[Row]] = {} if grouping else {(): []}
         for row in rows:
-            key = tuple(_hashable(self.expressions.value(item, row).data) for item in grouping)
+            key = tuple(hashable(self.expressions.value(item, row).data) for item in grouping)
             groups.setdefault(key, []).append(row)
         records = []
         for members in groups.values():
@@ -109,23 +109,13 @@ class Output:
         for place in {place for place, _ in places}:
             if any(isinstance(record[place], list) for record in records):
                 raise Unspecified("the order of lists")
-        return _sorted(records, [(_by_place(place), descending) for place, descending in places])
+        return in_order(records, [(by_place(place), descending) for place, descending in places])
 
     def _place(self, items: list[ast.Expr], key: ast.Expr) -> int:
         return next(place for place, item in enumerate(items) if item is key or _is_same_access(item, key))
 
     def _aggregate(self, expr: ast.Aggregate, rows: list[Row]) -> Any:
-        values = [self.expressions.value(expr.argument, row).data for row in rows]
-        values = [value for value in values if value is not None]
-        if expr.function == "count":
-            return len(values)
-        if not values:
-            return None
-        if expr.function == "sum":
-            return _total(values)
-        if expr.function == "avg":
-            return _total(values) / len(values)
-        return (min if expr.function == "min" else max)(values, key=sort_key)
+        return summary(expr.function, [self.expressions.value(expr.argument, row).data for row in rows])
 
 
 def _is_same_access(a: ast.Expr, b: ast.Expr) -> bool:
@@ -136,6 +126,18 @@ def _is_same_access(a: ast.Expr, b: ast.Expr) -> bool:
     )
 
 
+def summary(function: str, values: list[Any]) -> Any:
+    """The aggregate of the values of a group."""
+    values = [value for value in values if value is not None]
+    if function == "count":
+        return len(values)
+    if not values:
+        return None
+    if function in ("sum", "avg"):
+        return _total(values) if function == "sum" else _total(values) / len(values)
+    return (min if function == "min" else max)(values, key=sort_key)
+
+
 def _total(values: list[Any]) -> float:
     numbers = [float(value) for value in values]
     try:
@@ -144,7 +146,7 @@ def _total(values: list[Any]) -> float:
         return sum(numbers)
 
 
-def _hashable(data: Any) -> Any:
+def hashable(data: Any) -> Any:
     return tuple(data) if isinstance(data, list) else data
 
 
@@ -152,11 +154,11 @@ def _by_id(name: str) -> Callable[[Row], Any]:
     return lambda row: sort_key(row[name].id)
 
 
-def _by_place(place: int) -> Callable[[Record], Any]:
+def by_place(place: int) -> Callable[[Record], Any]:
     return lambda record: sort_key(record[place])
 
 
-def _sorted(values: list[Any], steps: list[Step]) -> list[Any]:
+def in_order(values: list[Any], steps: list[Step]) -> list[Any]:
     """Sorted by the first step, equal ones by the second, and so on."""
     for key, descending in reversed(steps):
         values = sorted(values, key=key, reverse=descending)
