@@ -28,13 +28,20 @@ Row = dict[str, Entity]
 _OPPOSITE = {"out": "in", "in": "out", "both": "both"}
 
 
-def run_plan(graph: OracleGraph, source: str, name: str | None = None, params: Mapping[str, Any] | None = None) -> Answer:
+def run_plan(
+    graph: OracleGraph,
+    source: str,
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    budget: int = BUDGET,
+) -> Answer:
     """Compile a read query of a `.gq` text and run its plan."""
     query, bound = accepted(graph, source, name, params)
     assert isinstance(query.plan, ir.ReadPlan)
     values = {key: plain(value) for key, value in bound.items()}
     values[ir.NOW] = int(time.time() * 1000)
-    runner = PlanRunner(graph, values, query.plan.limit)
+    runner = PlanRunner(graph, values, query.plan.limit, budget)
     _check_inputs(runner, query.plan)
     return Answer(query.columns, runner.run(query.plan), query.plan.order is not None)
 
@@ -44,7 +51,7 @@ class PlanRunner:
     graph: OracleGraph
     params: Mapping[str, Any]
     limit: ir.Limit | None
-    budget: int = BUDGET
+    budget: int
 
     def run(self, plan: ir.ReadPlan) -> list[Record]:
         rows = list(self.solve(plan.steps, {}))
