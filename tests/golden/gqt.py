@@ -19,6 +19,15 @@ class Section:
 
 
 @dataclass(frozen=True)
+class GraphText:
+    """What a `graph` block says: a schema, the records loaded first, and what happened then."""
+
+    schema: str
+    data: str
+    steps: tuple[Section, ...]
+
+
+@dataclass(frozen=True)
 class Block:
     path: Path
     line: int
@@ -28,8 +37,8 @@ class Block:
     sections: tuple[Section, ...]
     schema: str | None
     """The schema in force: the text of the last `schema` block above that must compile."""
-    graph: tuple[str, str] | None
-    """The graph in force: schema and data of the last `graph` block above."""
+    graph: GraphText | None
+    """The graph in force: that of the last `graph` block above."""
 
     @property
     def id(self) -> str:
@@ -46,7 +55,7 @@ class Block:
 
 def read_blocks(path: Path) -> Iterator[Block]:
     schema: str | None = None
-    graph: tuple[str, str] | None = None
+    graph: GraphText | None = None
     titles: set[str] = set()
     for line, header, body in _split(path):
         kind, _, title = (part.strip() for part in header.partition(":"))
@@ -57,7 +66,8 @@ def read_blocks(path: Path) -> Iterator[Block]:
         if kind == "schema" and not any(section.key == "error" for section in sections):
             schema = text
         if kind == "graph":
-            graph = text, next((section.text for section in sections if section.key == "data"), "")
+            data = next((section.text for section in sections if section.key == "data"), "")
+            graph = GraphText(text, data, tuple(section for section in sections if section.key == "then"))
 
 
 def _split(path: Path) -> Iterator[tuple[int, str, list[str]]]:

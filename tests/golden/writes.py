@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 
 import omnigraph_sql as og
 from omnigraph_sql.errors import Compile, OmnigraphError
-from tests.golden.gqt import Block, Section
+from tests.golden.gqt import Block, GraphText, Section
+from tests.golden.graphs import Graphs, make_graph
 
 Row = dict[str, Any]
 Write = Callable[[og.Graph, str], Any]
@@ -20,32 +20,6 @@ KINDS = ("graph", "mutate", "load")
 
 _GENERATED = re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b")
 _INSTANT = re.compile(r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"')
-
-
-class Graphs:
-    """The graphs of `graph` blocks, each made once and copied for every use."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._made: dict[tuple[str, str], Path] = {}
-        self._copies = 0
-
-    @staticmethod
-    def create(folder: Path, schema: str, data: str) -> og.Graph:
-        graph = og.init(folder, schema)
-        if data:
-            graph.load(data, mode="overwrite")
-        return graph
-
-    def copy(self, block: Block) -> og.Graph:
-        assert block.graph is not None, "no graph block stands above"
-        schema, data = block.graph
-        if block.graph not in self._made:
-            made = self._folder / f"graph-{len(self._made)}"
-            self.create(made, schema, data).close()
-            self._made[block.graph] = made
-        self._copies += 1
-        return og.connect(shutil.copytree(self._made[block.graph], self._folder / f"copy-{self._copies}"))
 
 
 @dataclass(frozen=True)
@@ -79,9 +53,9 @@ def run_on_main(block: Block, graph: og.Graph) -> None:
 def _check_graph(block: Block, folder: Path) -> None:
     """What is loaded comes out again, and going in once more changes nothing."""
     data = block.get("data")
-    graph = Graphs.create(folder / "first", block.text, data.text if data else "")
+    graph = make_graph(folder / "first", GraphText(block.text, data.text if data else "", ())).graph
     records = list(graph.export())
-    copy = Graphs.create(folder / "second", block.text, "\n".join(records))
+    copy = make_graph(folder / "second", GraphText(block.text, "\n".join(records), ())).graph
     assert list(copy.export()) == records, f"{list(copy.export())} instead of {records}"
 
 
@@ -101,7 +75,7 @@ def _run(block: Block, graph: og.Graph, branch: str) -> Outcome:
     new = graph.commits(branch)[: len(graph.commits(branch)) - len(commits)]
     if expected is not None:
         assert caught is not None, f"the write succeeds: {result}"
-        _check_error(block, expected, caught)
+        check_error(block, expected, caught)
         assert after == before, "a failed write changed the graph"
         assert new == [], "a failed write left a commit"
         _check_usable(graph, branch, before)
@@ -140,7 +114,7 @@ def _plain(text: str, *, any_instant: bool = False) -> str:
 # Expectations
 
 
-def _check_error(block: Block, expected: Section, found: OmnigraphError) -> None:
+def check_error(block: Block, expected: Section, found: OmnigraphError) -> None:
     kind = (found.code or found.error_class) if isinstance(found, Compile) else found.kind
     assert kind == expected.argument, f"{found.kind}: {found}"
     for fragment in expected.lines:

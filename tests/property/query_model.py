@@ -106,6 +106,19 @@ class QueryCase:
         return (used | {name for name, _ in self.params}) - {"_"}
 
 
+def reordered(query: QueryCase, random: Random) -> QueryCase:
+    """The same query with its clauses in another legal order: every variable is bound first, then used."""
+    bound = tuple(Clause("binding", (f"${name}", ":", type_name)) for name, type_name in query.variables)
+    groups = [
+        [*bound, *(clause for clause in query.clauses if clause.kind == "binding")],
+        [clause for clause in query.clauses if clause.kind == "traversal"],
+        [clause for clause in query.clauses if clause.kind not in ("binding", "traversal")],
+    ]
+    for group in groups:
+        random.shuffle(group)
+    return replace(query, clauses=tuple(clause for group in groups for clause in group))
+
+
 # Writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -158,3 +171,8 @@ def _statement(statement: Statement, chance: Callable[[], bool]) -> list[str]:
 
 def file_text(queries: tuple[QueryCase, ...], seed: int, layout: Layout) -> str:
     return layout.write([token for query in queries for token in query_tokens(query, seed)])
+
+
+def write(query: QueryCase) -> str:
+    """A query in plain layout."""
+    return Layout().write(query_tokens(query))

@@ -57,12 +57,32 @@ def kind_of(type_: PropType) -> ValueKind | None:
 # Values ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Style:
+    """How queries are made: what literals are drawn from (numbers are not negative, as the grammar wants it), how much."""
+
+    texts: SearchStrategy[str]
+    whole: SearchStrategy[int | float]
+    broken: SearchStrategy[int | float]
+    dates: SearchStrategy[str]
+    datetimes: SearchStrategy[str]
+    clauses: int = 5
+    """How many clauses may follow the first one."""
+    matches: tuple[int, ...] = (0, 1, 2)
+    """How many properties a binding matches."""
+    limit: int = 99
+    """The largest limit."""
+    embeds: bool = True
+    """Whether `nearest` may be given a text."""
+
+
 @dataclass
 class _Builder:
     """Draws the parts of one query and remembers the names it has used."""
 
     draw: DrawFn
     schema: Schema
+    style: Style
     nodes: dict[str, str] = field(default_factory=dict)
     """Node variables in scope and their types."""
     edges: dict[str, str] = field(default_factory=dict)
@@ -122,12 +142,12 @@ class _Builder:
 
     def literal(self, kind: ValueKind) -> Tokens:
         if kind == "String":
-            return (string_token(self.draw(tricky_text)),)
+            return (string_token(self.draw(self.style.texts)),)
         if kind == "Bool":
             return (self.pick(["true", "false"]),)
         if kind == "number":
-            return tuple(number_tokens(self.draw(_numbers)))
-        word, strategy = ("date", dates) if kind == "Date" else ("datetime", datetimes)
+            return tuple(number_tokens(self.draw(self.pick([self.style.whole, self.style.broken]))))
+        word, strategy = ("date", self.style.dates) if kind == "Date" else ("datetime", self.style.datetimes)
         return (word, "(", string_token(self.draw(strategy)), ")")
 
     def operand(self, kind: ValueKind) -> Tokens:
@@ -148,7 +168,7 @@ class _Builder:
     def list_literal(self, kind: ValueKind, size: int) -> Tokens:
         """A list of one type: whole and broken numbers are not mixed."""
         if kind == "number":
-            strategy = self.pick([_whole_numbers, _broken_numbers])
+            strategy = self.pick([self.style.whole, self.style.broken])
             return ("[", *_separated([tuple(number_tokens(self.draw(strategy))) for _ in range(size)]), "]")
         return ("[", *_separated([self.literal(kind) for _ in range(size)]), "]")
 
@@ -187,12 +207,12 @@ class _Builder:
         name, prop = self.pick([each for each in self.vector_fields() if variable in (None, each[0])])
         size = prop.type.dimension or 0
         options: list[Callable[[], Tokens]] = [
-            lambda: self.param_of("String"),
-            lambda: self.literal("String"),
             lambda: self.param(
                 lambda type_: type_.is_vector and type_.dimension == size, lambda: replace(prop.type, nullable=self.maybe())
             ),
         ]
+        if self.style.embeds:
+            options += [lambda: self.param_of("String"), lambda: self.literal("String")]
         if size <= _MAX_VECTOR:
             options.append(lambda: self.list_literal("number", size))
         return ("nearest", "(", *_access(name, prop), ",", *self.pick(options)(), ")")
@@ -224,7 +244,7 @@ class _Builder:
     # Clauses
 
     def child(self) -> _Builder:
-        return _Builder(self.draw, self.schema, dict(self.nodes), dict(self.edges), self.params, self.reads, True)
+        return replace(self, nodes=dict(self.nodes), edges=dict(self.edges), local=True)
 
     def binding(self, variable: str | None = None) -> Clause:
         if variable is None:
@@ -235,7 +255,8 @@ class _Builder:
         self.reads.add(("node", type_name))
         node = self.schema.get("node", type_name)
         fitting = [prop for prop in self.schema.properties(node).values() if _can_match(prop.type)]
-        chosen = some(self.draw, fitting, 2)
+        most = min(self.pick(self.style.matches), len(fitting))
+        chosen = some(self.draw, fitting, most, least=most)
         tokens: Tokens = (f"${variable}", ":", type_name)
         if chosen or self.maybe():
             inside = _separated([(prop.name, ":", *self.match_value(prop.type)) for prop in chosen])
@@ -355,7 +376,7 @@ class _Builder:
 _KINDS: tuple[ValueKind, ...] = ("String", "Bool", "number", "Date", "DateTime")
 _whole_numbers: SearchStrategy[int | float] = st.integers(0, 20) | st.integers(0, 2**63 - 1)
 _broken_numbers: SearchStrategy[int | float] = st.floats(0, 1e12, allow_nan=False)
-_numbers = _whole_numbers | _broken_numbers
+ANY_STYLE = Style(tricky_text, _whole_numbers, _broken_numbers, dates, datetimes)
 
 
 def _access(variable: str, prop: Prop) -> Tokens:
@@ -523,16 +544,16 @@ _metas = st.lists(_meta, max_size=2, unique_by=lambda each: each[0])
 
 
 @st.composite
-def reads(draw: DrawFn, schema: Schema) -> QueryCase:
-    build = _Builder(draw, schema)
+def reads(draw: DrawFn, schema: Schema, style: Style = ANY_STYLE) -> QueryCase:
+    build = _Builder(draw, schema, style)
     build.declare_some()
     first = build.traversal if schema.edges and build.maybe() else build.binding
-    clauses = [first(), *(build.clause() for _ in range(upto(draw, 5)))]
+    clauses = [first(), *(build.clause() for _ in range(upto(draw, style.clauses)))]
     returns = _Returns(build)
     grouped = pick(draw, (False, False, True))
     returns.grouped() if grouped else returns.plain()
     keys, rank = returns.order(grouped)
-    limit = upto(draw, 99) if rank in ("nearest", "rrf") or build.maybe() else None
+    limit = upto(draw, style.limit) if rank in ("nearest", "rrf") or build.maybe() else None
     return QueryCase(
         draw(_query_names),
         tuple(build.params.items()),
@@ -652,7 +673,7 @@ def _is_required(prop: Prop) -> bool:
 @st.composite
 def mutations(draw: DrawFn, schema: Schema) -> QueryCase | None:
     """A mutation, or None where the drawn statements cannot be written against the schema."""
-    build = _Builder(draw, schema)
+    build = _Builder(draw, schema, ANY_STYLE)
     build.declare_some()
     writes = _Writes(build)
     node_names = {node.name for node in schema.nodes}

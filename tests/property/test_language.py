@@ -26,7 +26,7 @@ from tests.property.diagnostics import check_diagnostic
 from tests.property.laws import law
 from tests.property.layout import Layout, comments_of, layouts
 from tests.property.mutations import damaged_text, damaged_tokens
-from tests.property.query_model import Clause, QueryCase, query_tokens
+from tests.property.query_model import query_tokens, reordered, write
 from tests.property.query_strategies import FileCase, files
 from tests.property.strategies import SchemaText, schema_texts, spellings
 
@@ -176,19 +176,6 @@ def test_the_order_of_clauses_does_not_change_the_descriptor(case: FileCase, see
     assert after.params == before.params
 
 
-def reordered(query: QueryCase, random: Random) -> QueryCase:
-    """The same query with its clauses in another legal order: every variable is bound first, then used."""
-    bound = tuple(Clause("binding", (f"${name}", ":", type_name)) for name, type_name in query.variables)
-    groups = [
-        [*bound, *(clause for clause in query.clauses if clause.kind == "binding")],
-        [clause for clause in query.clauses if clause.kind == "traversal"],
-        [clause for clause in query.clauses if clause.kind not in ("binding", "traversal")],
-    ]
-    for group in groups:
-        random.shuffle(group)
-    return dataclasses.replace(query, clauses=tuple(clause for group in groups for clause in group))
-
-
 @law(files(most=1), st.integers(0, 2**16))
 def test_names_of_variables_change_nothing_but_column_names(case: FileCase, seed: int) -> None:
     catalog = compile_schema(case.schema_text)
@@ -204,10 +191,6 @@ def test_names_of_variables_change_nothing_but_column_names(case: FileCase, seed
         assert (after.operation.reads, after.operation.writes) == (before.operation.reads, before.operation.writes)
         assert list(after.params.values()) == list(before.params.values())
         assert after.uses_now == before.uses_now
-
-
-def write(query: QueryCase) -> str:
-    return Layout().write(query_tokens(query))
 
 
 # Diagnostics -----------------------------------------------------------------------------------------------------
