@@ -244,7 +244,7 @@ class TableStorage:
             for batch in self.scan(handle, ["_rowaddr"], condition):
                 stage.remove(batch.column(0))
         if rows is not None:
-            stage.insert(rows)
+            stage.add(rows)
         return stage.finish(operation_id)
 
     def stage_rows(self, handle: SnapshotHandle) -> RowStage:
@@ -363,7 +363,7 @@ class RowStage:
         self._rows = 0
         self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
 
-    def insert(self, rows: Rows) -> None:
+    def add(self, rows: Rows) -> None:
         """New rows."""
         if isinstance(rows, pa.Table) and rows.num_rows == 0:
             return
