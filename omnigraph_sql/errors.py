@@ -23,6 +23,7 @@ __all__ = [
     "Compile",
     "Configuration",
     "Conflict",
+    "EmbeddingFailed",
     "ExpectedVersionMismatch",
     "InitializationClaimed",
     "Internal",
@@ -59,7 +60,8 @@ class OmnigraphError(Exception):
     kind: ClassVar[str] = "OmnigraphError"
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
+    """Said by the class; where the same kind can have passing and lasting causes, by the instance."""
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -291,6 +293,33 @@ class Storage(OmnigraphError):
     def __init__(self, message: str, *, storage_class: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.storage_class = storage_class
+
+
+class EmbeddingFailed(OmnigraphError):
+    """The embedding provider gave no usable vectors; nothing was stored.
+
+    `status` is the HTTP status of its last answer, if there was one, and `attempts` how often it was asked. `retryable` is
+    true after a passing failure: no connection, no answer in time, or the statuses 429 and 5xx.
+    """
+
+    kind = "EmbeddingFailed"
+    http_status = 502
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str,
+        attempts: int,
+        status: int | None = None,
+        retryable: bool = False,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.provider = provider
+        self.attempts = attempts
+        self.status = status
+        self.retryable = retryable
 
 
 class Configuration(OmnigraphError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,13 +17,14 @@ from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.load import LoadResult, check_mode
+from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mode
 from omnigraph_sql.writes.load import load as run_load
 from omnigraph_sql.writes.mutation import MutationResult
 from omnigraph_sql.writes.mutation import mutate as run_mutation
 from omnigraph_sql.writes.protocol import Provenance
 from omnigraph_sql.writes.reading import read_records, read_tables
 from omnigraph_sql.writes.recovery import sweep
+from omnigraph_sql.writes.rejects import Rejects, RejectTarget
 from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
 
 _SYSTEM_PREFIX = "omnigraph:"
@@ -95,24 +97,41 @@ class Graph:
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
+        rejects: RejectTarget | None = None,
+        max_rejects: int | None = None,
     ) -> LoadResult:
         """Load records: a JSONL file, text or lines, or a mapping from type to a table or file.
 
         `mode` is append, merge or overwrite. With `base`, a missing branch is created from it first.
+
+        The first faulty record fails the load. With `rejects` (a file, or a function called with each) all of them are
+        reported, and the load fails at the end; `max_rejects` allows that many to be left out.
         """
         self._require_writable()
         checked = check_mode(mode)
+        reported = None if rejects is None and max_rejects is None else Rejects(rejects, max_rejects)
+        try:
+            return self._load(
+                data, checked, branch, base, Provenance("Load", self._actor_for(actor), message, idempotency_key), reported
+            )
+        finally:
+            if reported is not None:
+                reported.deliver()
+
+    def _load(
+        self, data: Any, mode: LoadMode, branch: str, base: str | None, provenance: Provenance, rejects: Rejects | None
+    ) -> LoadResult:
         created = base is not None and branch not in self.branches()
         if created and base is not None:
             self.create_branch(branch, base)
-        provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
         try:
-            result = run_load(self._engine, self._batches(data), mode=checked, branch=branch, provenance=provenance)
+            source = self._input(data, rejects)
+            result = run_load(self._engine, source, mode=mode, branch=branch, provenance=provenance)
         except Exception:
             if created:
                 self.delete_branch(branch)
             raise
-        return LoadResult(branch, checked, result.nodes, result.edges, result.commit, base, created)
+        return replace(result, base_branch=base, branch_created=created)
 
     def stage(
         self,
@@ -130,7 +149,7 @@ class Graph:
         """
         self._require_writable()
         provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
-        return stage_load(self._engine, self._batches(data), mode=mode, branch=branch, provenance=provenance)
+        return stage_load(self._engine, self._input(data), mode=mode, branch=branch, provenance=provenance)
 
     def publish(
         self,
@@ -222,9 +241,11 @@ class Graph:
     def _actor_for(self, actor: str | None) -> str | None:
         return self._actor if actor is None else _checked_actor(actor)
 
-    def _batches(self, data: Any) -> Iterator[Any]:
-        catalog = self._engine.catalog
-        return read_tables(data, catalog) if isinstance(data, Mapping) else read_records(data, catalog)
+    def _input(self, data: Any, rejects: Rejects | None = None) -> LoadInput:
+        catalog, on_reject = self._engine.catalog, None if rejects is None else rejects.add
+        if isinstance(data, Mapping):
+            return LoadInput(read_tables(data, catalog, on_reject=on_reject), "row", rejects)
+        return LoadInput(read_records(data, catalog, on_reject=on_reject), "line", rejects)
 
     def _compile(self, source: str | Path, name: str | None) -> Query:
         text = source.read_text("utf-8") if isinstance(source, Path) else source
@@ -232,7 +253,7 @@ class Graph:
             return compile_query(self._engine.catalog, text, name)
         except CompileError as error:
             if error.error_class == "input":
-                raise BadRequest(error.message, diagnostics=(error.diagnostic,), hint=error.hint) from None
+                raise BadRequest(error.message, diagnostics=(error.diagnostic,), code=error.code, hint=error.hint) from None
             raise Compile(
                 error.message,
                 error_class=error.error_class,

@@ -87,6 +87,44 @@ def compile_(schema: str, queries: str, name: str | None, emit: str, as_json: bo
 
 
 @app.command()
+@click.argument("file", type=FILE, default="-")
+@click.option("--schema", type=FILE, metavar="FILE", help="The schema of the records, a .pg file.")
+@click.option("--store", type=FILE, metavar="URI", help="A graph whose schema is used instead.")
+@click.option("--reembed-all", is_flag=True, help="Compute all vectors anew, also those that are there.")
+@click.option("--clean", is_flag=True, help="Remove the vectors instead.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only records of this type; may be repeated.")
+@click.option(
+    "--select",
+    "selects",
+    multiple=True,
+    metavar="TYPE:PROPERTY=VALUE",
+    help="Only records of this type with this value; may be repeated, and one of them must fit.",
+)
+@click.option("--output", "--out", "out", type=FILE, metavar="FILE", help="Write to a file; gzipped if it ends in .gz.")
+@json_option("With --output print one JSON document; print errors as JSON too.")
+def embed(
+    file: str,
+    schema: str | None,
+    store: str | None,
+    reembed_all: bool,
+    clean: bool,
+    types: tuple[str, ...],
+    selects: tuple[str, ...],
+    out: str | None,
+    as_json: bool,
+) -> int:
+    """Compute the vectors that the records in FILE lack, and print the records.
+
+    FILE holds records as `ogsql load` reads them; `-`, the default, is standard input. Vectors of properties with @embed are
+    computed by the provider that the environment names. All other lines stay as they are.
+    """
+    from omnigraph_sql.cli import embedding
+
+    order = embedding.Order(types, selects, reembed_all, clean)
+    return embedding.run(file, order, schema=schema, store=store, out=out, as_json=as_json)
+
+
+@app.command()
 @json_option()
 def version(as_json: bool) -> int:
     """Show the version.

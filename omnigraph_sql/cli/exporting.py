@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from collections.abc import Iterable
-from contextlib import nullcontext
-from typing import IO, Any
+from typing import IO
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.addressing import graph_uri, reading
 from omnigraph_sql.cli.replacing import replacement
+from omnigraph_sql.cli.streams import packed
 from omnigraph_sql.cli.tabulating import count
 
 
@@ -23,18 +22,13 @@ def run(uri: str | None, store: str | None, *, types: tuple[str, ...], branch: s
             _copy(records, sys.stdout.buffer)
             sys.stdout.buffer.flush()
             return 0
-        with replacement(out) as file, _packed(file, out) as stream:
+        with replacement(out) as file, packed(file, out) as stream:
             number = _copy(records, stream)
     if as_json:
         output.write_json({"uri": graph.uri, "branch": branch, "out": out, "records": number})
     else:
         output.write(f"exported {count(number, 'record')} to {out}\n")
     return 0
-
-
-def _packed(file: IO[bytes], path: str) -> Any:
-    # Without a time and a name in it, the same graph gives the same bytes.
-    return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) if path.endswith(".gz") else nullcontext(file)
 
 
 def _copy(records: Iterable[str], stream: IO[bytes]) -> int:

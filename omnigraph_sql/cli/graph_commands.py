@@ -53,6 +53,8 @@ def _load_options(command: F) -> F:
         branch_option("The branch to load into."),
         click.option("--message", metavar="TEXT", help="A note for the history."),
         click.option("--idempotency-key", metavar="KEY", help="Loads with the same key are done once per branch."),
+        click.option("--rejects", metavar="FILE", help="Report every faulty record there, as JSON lines."),
+        click.option("--max-rejects", metavar="N", type=click.IntRange(0), help="Leave out up to N faulty records."),
         write_options,
         json_option(),
     ]
@@ -73,6 +75,8 @@ def load(
     base: str | None,
     message: str | None,
     idempotency_key: str | None,
+    rejects: str | None,
+    max_rejects: int | None,
     actor: str | None,
     quiet: bool,
     as_json: bool,
@@ -83,7 +87,7 @@ def load(
     """
     from omnigraph_sql.cli import loading
 
-    order = loading.Order(data, mode, branch, base, message, idempotency_key)
+    order = loading.Order(data, mode, branch, base, message, idempotency_key, rejects, max_rejects)
     return loading.run(uri, store, order, actor=actor, quiet=quiet, as_json=as_json)
 
 

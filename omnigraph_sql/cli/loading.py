@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import stat
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO, Any, cast
+from typing import Any
 
 from omnigraph_sql.cli import output, progress
 from omnigraph_sql.cli.addressing import graph_uri, usage_error, writing
 from omnigraph_sql.cli.sources import opened, require_file
+from omnigraph_sql.cli.streams import standard_input, unpacked
 from omnigraph_sql.cli.tabulating import Column, count, write_table
-from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph import Graph
 from omnigraph_sql.writes.load import LoadResult
 
 _TABLE = re.compile(r"(?P<type>(?:(?:node|edge):)?[^\W\d]\w*)=(?P<path>.+)", re.DOTALL)
 _TABLE_SUFFIXES = (".parquet", ".csv", ".arrow")
 _STANDARD_INPUT = "-"
-_GZIP = b"\x1f\x8b"
 _COLUMNS = (Column("type"), Column("kind"), Column("rows", right=True))
 
 
@@ -38,6 +35,8 @@ class Order:
     base: str | None
     message: str | None
     idempotency_key: str | None
+    rejects: str | None = None
+    max_rejects: int | None = None
 
 
 def run(uri: str | None, store: str | None, order: Order, *, actor: str | None, quiet: bool, as_json: bool) -> int:
@@ -67,6 +66,8 @@ def _load(graph: Graph, data: Any, order: Order) -> LoadResult:
         base=order.base,
         message=order.message,
         idempotency_key=order.idempotency_key,
+        rejects=order.rejects,
+        max_rejects=order.max_rejects,
     )
 
 
@@ -99,24 +100,16 @@ def _unread(tables: dict[str, Path], *, watched: bool) -> Iterator[dict[str, Pat
 def _records(path: str, *, watched: bool) -> Iterator[Any]:
     """The bytes of a file or of standard input, unpacked if they are gzipped."""
     if path == _STANDARD_INPUT:
-        if sys.stdin is None:
-            raise BadRequest("standard input is closed")
-        yield _unpacked(sys.stdin.buffer)
+        yield unpacked(standard_input())
         return
     with opened(path) as file:
         found = os.fstat(file.fileno())
-        stream = _unpacked(file)
+        stream = unpacked(file)
         if not watched or not stat.S_ISREG(found.st_mode):
             yield stream
             return
         with progress.shown(PurePath(path).name, found.st_size) as report:
             yield progress.Watched(stream, file, report)
-
-
-def _unpacked(file: Any) -> IO[bytes]:
-    # Looked at without taking it: a pipe cannot go back.
-    packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=file) if packed else file)
 
 
 def _report(result: LoadResult) -> None:
@@ -129,4 +122,6 @@ def _report(result: LoadResult) -> None:
         output.write(f"created the branch {result.branch} from {result.base_branch}\n")
     nodes, edges = (count(sum(kind.values()), noun) for kind, noun in ((result.nodes, "node"), (result.edges, "edge")))
     output.write(f"loaded {nodes} and {edges} into {result.branch} ({result.mode})\n")
+    if result.rejected:
+        output.write(f"left out {count(result.rejected, 'record')} that break a rule\n")
     output.write(f"commit {result.commit.graph_commit_id}\n" if result.commit else "nothing to commit\n")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from omnigraph_sql.storage import transactions
 
 StagedKind = Literal["append", "merge", "overwrite", "delete", "rows", "schema", "indices"]
 
@@ -51,12 +51,12 @@ class StagedHandle:
             "operation_id": self.operation_id,
             "transaction_uuid": self.transaction_uuid,
             "rows": self.rows,
-            "transaction": base64.b64encode(pickle.dumps(self._transaction)).decode("ascii"),
+            "transaction": transactions.to_json(self._transaction),
         }
 
     @classmethod
     def from_dict(cls, entry: dict[str, Any]) -> StagedHandle:
-        transaction = pickle.loads(base64.b64decode(entry["transaction"]))
+        transaction = transactions.from_json(entry["transaction"])
         return cls(**{name: value for name, value in entry.items() if name != "transaction"}, _transaction=transaction)
 
 

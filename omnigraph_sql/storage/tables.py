@@ -8,16 +8,18 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import lance
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering, LanceOperation, Transaction
-from lance.fragment import write_fragments
+from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
@@ -89,10 +91,6 @@ class TableStorage:
         self._keep(key, handle)
         return handle
 
-    def keep(self, handle: SnapshotHandle, transaction_uuid: str) -> None:
-        """Let `open_at` find a version that a commit has just handed out, instead of opening it again."""
-        self._keep((handle.path, handle.branch, handle.version, transaction_uuid), handle)
-
     def _keep(self, key: tuple[str, str | None, int, str | None], handle: SnapshotHandle) -> None:
         with self._lock:
             self._handles[key] = handle
@@ -102,6 +100,14 @@ class TableStorage:
     def open_head(self, path: str, branch: str | None) -> SnapshotHandle:
         """The newest version of a table on a branch."""
         return self._open(path, branch, None)
+
+    def newest_version(self, handle: SnapshotHandle) -> int:
+        """The head of the table that a handle belongs to, without opening it."""
+        self.calls["probe"] += 1
+        try:
+            return int(handle._dataset.latest_version)
+        except (ValueError, OSError) as error:
+            raise self._missing(handle.path, handle.branch, None, error) from error
 
     def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
         self.calls["open"] += 1
@@ -158,10 +164,10 @@ class TableStorage:
         self.calls["count"] += 1
         return int(handle._dataset.count_rows(filter))
 
-    def state(self, handle: SnapshotHandle) -> TableState:
-        """Row count and transaction of an opened version."""
-        info = self.read_transaction(handle, handle.version)
-        return TableState(handle.version, int(handle._dataset.count_rows()), info.uuid)
+    def state(self, handle: SnapshotHandle, made_by: StagedHandle | None = None) -> TableState:
+        """Row count and transaction of an opened version; `made_by` is the staged write, if the caller committed it."""
+        own = self.read_transaction(handle, handle.version).uuid if made_by is None else str(made_by._transaction.uuid)
+        return TableState(handle.version, int(handle._dataset.count_rows()), own)
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
         """Which write made a version."""
@@ -210,6 +216,13 @@ class TableStorage:
         transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
         return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
 
+    def stage_rows(self, handle: SnapshotHandle) -> RowStage:
+        """Changed, new and removed rows of one write, given piece by piece."""
+        self.calls["stage"] += 1
+        return RowStage(
+            handle._dataset, lambda change, operation_id, rows: self._staged(handle, change, "rows", operation_id, rows)
+        )
+
     def stage_create_indices(
         self, handle: SnapshotHandle, specs: Iterable[tuple[str, str]], operation_id: str
     ) -> StagedHandle:
@@ -241,21 +254,21 @@ class TableStorage:
         staged._transaction.transaction_properties = {OPERATION_ID: operation_id}
         return replace(staged, operation_id=operation_id)
 
-    def write_spool(self, name: str, rows: pa.Table) -> None:
+    def write_spool(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Rows that wait outside any table, as an Arrow file."""
         self.calls["spool"] += 1
         path = self.objects.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-            writer.write_table(rows)
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
 
-    def read_spool(self, name: str) -> pa.Table:
+    def read_spool(self, name: str) -> pa.RecordBatchReader:
         """Rows written by `write_spool`."""
         path = self.objects.path(name)
         if not path.exists():
             raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint="stage the load again")
-        with pa.memory_map(str(path)) as source:
-            return pa.ipc.open_file(source).read_all()
+        return pa.ipc.open_stream(pa.OSFile(str(path)))
 
     # Committing
 
@@ -277,7 +290,9 @@ class TableStorage:
             wanted = staged.base_version + 1
             text = f"{staged.path} was changed by another writer: version {dataset.version} instead of {wanted}"
             raise Conflict(text, reason="rebased", hint="repeat the write")
-        return SnapshotHandle(staged.path, staged.branch, dataset.version, dataset)
+        new = SnapshotHandle(staged.path, staged.branch, dataset.version, dataset)
+        self._keep((new.path, new.branch, new.version, staged._transaction.uuid), new)
+        return new
 
     # Table branches
 
@@ -307,6 +322,76 @@ class TableStorage:
 
     def table_exists(self, path: str) -> bool:
         return self.objects.exists(f"{path}/_versions")
+
+
+class RowStage:
+    """A write in the making that takes rows in pieces. Changed rows keep their identity."""
+
+    def __init__(self, dataset: Any, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
+        self._dataset = dataset
+        self._finish = finish
+        self._new: list[Any] = []
+        self._rows = 0
+        self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
+
+    def insert(self, rows: pa.Table) -> None:
+        """New rows."""
+        if rows.num_rows:
+            self._new += write_fragments(rows, self._dataset, mode="append")
+            self._rows += rows.num_rows
+
+    def change(self, rows: pa.Table, row_ids: pa.Array, addresses: pa.Array) -> None:
+        """Rows that replace those with these row ids, which are at these addresses."""
+        if rows.num_rows == 0:
+            return
+        fragments = write_fragments(rows, self._dataset, mode="append")
+        start = 0
+        for fragment in fragments:
+            ids = row_ids.slice(start, fragment.num_rows).to_pylist()
+            fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
+            start += fragment.num_rows
+        self._new += fragments
+        self._rows += rows.num_rows
+        self.remove(addresses)
+
+    def remove(self, addresses: pa.Array) -> None:
+        """Take away the rows at these addresses."""
+        places = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
+        numbers, offsets = places >> np.uint64(32), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        for number in np.unique(numbers).tolist():
+            self._gone[number][offsets[numbers == number]] = True
+
+    def finish(self, operation_id: str) -> StagedHandle:
+        """The whole as one staged write."""
+        updated, emptied = [], []
+        for fragment in self._dataset.get_fragments():
+            gone = self._gone[fragment.fragment_id]
+            if not gone.any():
+                continue
+            after = fragment.delete(_addresses_filter(fragment.fragment_id, gone))
+            if after is None:
+                emptied.append(fragment.fragment_id)
+            else:
+                updated.append(after)
+        operation = LanceOperation.Update(
+            removed_fragment_ids=emptied,
+            updated_fragments=updated,
+            new_fragments=self._new,
+            fields_modified=[],
+            update_mode="rewrite_rows",
+        )
+        transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
+        return self._finish(transaction, operation_id, self._rows)
+
+
+def _addresses_filter(fragment_id: int, gone: npt.NDArray[np.bool_]) -> str:
+    """The filter for rows of a fragment, as the shorter of two lists."""
+    if gone.all():
+        return "true"
+    listed = gone if gone.sum() * 2 <= len(gone) else ~gone
+    addresses = np.flatnonzero(listed).astype(np.uint64) + (np.uint64(fragment_id) << np.uint64(32))
+    word = "IN" if listed is gone else "NOT IN"
+    return f"_rowaddr {word} ({', '.join(map(str, addresses.tolist()))})"
 
 
 class InlineCommitResidual:

@@ -1,28 +1,40 @@
-"""Loads: records of any number of types, validated as one change set and published as one commit."""
+"""Loads: records of any number of types, validated as one change set and published as one commit.
+
+Records are read, checked and put aside batch by batch, so a load may be larger than memory. Nothing of the graph is touched
+before every check has passed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal, NoReturn, TypeVar
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import NodeType
-from omnigraph_sql.errors import BadRequest, KeyConflict, ValidationFailed
+from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.writes.delta import Image, TableDelta, plain
+from omnigraph_sql.storage.columns import table_schema
+from omnigraph_sql.writes.delta import EXPLICIT, Image, TableDelta, TableRows, plain, with_places
 from omnigraph_sql.writes.engine import Engine
+from omnigraph_sql.writes.findings import AT, Finding, raise_first
 from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
 from omnigraph_sql.writes.reading import TableBatch
-from omnigraph_sql.writes.validate import check, check_input_unique, check_values
+from omnigraph_sql.writes.rejects import Rejects
+from omnigraph_sql.writes.spool import Spool, Workspace
+from omnigraph_sql.writes.validate import STATE_CHECKS, Check, existing_ids, input_findings, repeated_ids, value_findings
 
 LoadMode = Literal["append", "merge", "overwrite"]
-T = TypeVar("T")
 MODES: tuple[LoadMode, ...] = ("append", "merge", "overwrite")
+INPUT_CHECKS: Mapping[LoadMode, tuple[Check, ...]] = {
+    "append": (input_findings, repeated_ids, existing_ids),
+    "merge": (input_findings,),
+    "overwrite": (input_findings, repeated_ids),
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,10 @@ class LoadResult:
     commit: Commit | None
     base_branch: str | None = None
     branch_created: bool = False
+    rejected: int = 0
+    """Records that were left out because they break a rule, and the caller allowed it."""
+    replayed: bool = False
+    """Whether the idempotency key was published before; then `commit` is that first commit."""
 
     def to_dict(self) -> dict[str, Any]:
         rows = {f"node:{name}": count for name, count in self.nodes.items()}
@@ -48,22 +64,30 @@ class LoadResult:
             "nodes": dict(self.nodes),
             "edges": dict(self.edges),
             "tables": [{"table_key": key, "rows": count} for key, count in rows.items()],
+            "rejected": self.rejected,
+            "replayed": self.replayed,
             "commit": self.commit.to_dict() if self.commit else None,
         }
 
 
 @dataclass(frozen=True)
+class LoadInput:
+    """What is loaded: batches of rows, and what their records are counted in."""
+
+    batches: Iterable[TableBatch]
+    unit: str = "line"
+    rejects: Rejects | None = None
+    """Where faulty records go; without it the first one fails the load."""
+
+
+@dataclass
 class Incoming:
-    """All records of one type, in the order of the input."""
+    """All records of a load, put aside by table."""
 
-    table_key: str
-    rows: pa.Table
-    lines: pa.ChunkedArray
-    explicit: pa.ChunkedArray
-
-    def line_of(self, row_id: str) -> int | None:
-        at = pc.index(self.rows.column("id"), row_id).as_py()
-        return None if at < 0 else int(self.lines[at].as_py())
+    unit: str
+    rejects: Rejects | None
+    spools: dict[str, Spool] = field(default_factory=dict)
+    sources: dict[str, str | None] = field(default_factory=dict)
 
 
 def check_mode(mode: str) -> LoadMode:
@@ -74,140 +98,155 @@ def check_mode(mode: str) -> LoadMode:
 
 
 def load(
-    engine: Engine,
-    batches: Iterable[TableBatch],
-    *,
-    mode: str,
-    branch: str = "main",
-    provenance: Provenance | None = None,
-    mentioned: Iterable[str] = (),
+    engine: Engine, data: LoadInput, *, mode: str, branch: str = "main", provenance: Provenance | None = None
 ) -> LoadResult:
-    """Load typed batches. `mentioned` names types that an overwrite empties although they have no record."""
-    prepare = prepare_load(engine, batches, mode=mode, branch=branch, mentioned=mentioned)
-    outcome = execute(engine, branch, prepare, provenance or Provenance("Load"))
-    return replace(outcome.result, commit=outcome.commit)
+    """Load typed batches."""
+    with Workspace() as workspace:
+        prepare = prepare_load(engine, data, workspace, mode=mode, branch=branch)
+        outcome = execute(engine, branch, prepare, provenance or Provenance("Load"))
+    return replace(outcome.result, commit=outcome.commit, replayed=outcome.replayed)
 
 
 def prepare_load(
-    engine: Engine, batches: Iterable[TableBatch], *, mode: str, branch: str, mentioned: Iterable[str] = ()
+    engine: Engine, data: LoadInput, workspace: Workspace, *, mode: str, branch: str
 ) -> Callable[[Snapshot], Prepared[LoadResult]]:
-    """Read all records and check the rules about the input alone; the result validates them against a snapshot."""
+    """Read all records and check their values; the result validates them against a snapshot."""
     checked = check_mode(mode)
-    incoming = collect(engine, batches, mentioned)
-    lines = _Lines(incoming)
-    for each in incoming.values():
-        lines.run(partial(check_values, engine.type_of(each.table_key), TableDelta(each.table_key, each.rows)))
-    for each in incoming.values():
-        _check_input(engine, each, checked)
-    result = LoadResult(branch, checked, _counts(incoming, "node:"), _counts(incoming, "edge:"), None)
+    incoming = collect(engine, data, workspace)
 
     def prepare(snapshot: Snapshot) -> Prepared[LoadResult]:
-        return lines.run(lambda: _prepare(engine, snapshot, incoming, checked, result))
+        return _prepare(engine, snapshot, incoming, workspace, LoadResult(branch, checked, {}, {}, None))
 
     return prepare
 
 
-def collect(engine: Engine, batches: Iterable[TableBatch], mentioned: Iterable[str] = ()) -> dict[str, Incoming]:
-    parts: dict[str, list[TableBatch]] = {key: [] for key in mentioned}
-    for batch in batches:
-        parts.setdefault(batch.table_key, []).append(batch)
-    found = {}
-    for key in sorted(parts):
-        from omnigraph_sql.storage.columns import table_schema
+def collect(engine: Engine, data: LoadInput, workspace: Workspace) -> Incoming:
+    """Read everything; rows with faulty values are reported or left out."""
+    incoming = Incoming(data.unit, data.rejects)
+    for batch in data.batches:
+        type_ = engine.type_of(batch.table_key)
+        if batch.table_key not in incoming.spools:
+            incoming.spools[batch.table_key] = workspace.spool(with_places(table_schema(type_)))
+        schema = incoming.spools[batch.table_key].schema
+        rows = pa.RecordBatch.from_arrays([*batch.rows.columns, batch.lines, batch.explicit_id], schema=schema)
+        incoming.sources[batch.table_key] = batch.source
+        findings = value_findings(type_, batch.table_key, pa.Table.from_batches([rows]))
+        if data.rejects is None:
+            raise_first(findings, data.unit)
+        else:
+            rows = _leave_out(rows, findings, data.rejects, data.unit, batch.source)
+        incoming.spools[batch.table_key].append(rows)
+    if data.rejects is not None:
+        data.rejects.mark()
+    return incoming
 
-        schema = table_schema(engine.type_of(key))
-        found[key] = Incoming(
-            key,
-            pa.Table.from_batches([part.rows for part in parts[key]], schema=schema),
-            pa.chunked_array([part.lines for part in parts[key]], pa.int64()),
-            pa.chunked_array([part.explicit_id for part in parts[key]], pa.bool_()),
-        )
-    return found
+
+def _leave_out(
+    rows: pa.RecordBatch, findings: Iterable[Finding], rejects: Rejects, unit: str, source: str | None
+) -> pa.RecordBatch:
+    """The rows without those that were found, each of which is reported once."""
+    seen = pa.array([], pa.int64())
+    for finding in findings:
+        fresh = _not_in(finding, seen)
+        rejects.add_finding(fresh, unit, source)
+        seen = pa.concat_arrays([seen, plain(fresh.rows.column(AT))])
+    return rows.filter(pc.invert(pc.is_in(rows.column(AT), value_set=seen))) if len(seen) else rows
 
 
-def _counts(incoming: Mapping[str, Incoming], prefix: str) -> dict[str, int]:
-    return {key[5:]: each.rows.num_rows for key, each in incoming.items() if key.startswith(prefix)}
-
-
-def _check_input(engine: Engine, incoming: Incoming, mode: LoadMode) -> None:
-    """Rules about the input alone: repeated keys and unique tuples, repeated explicit ids."""
-    type_ = engine.type_of(incoming.table_key)
-    check_input_unique(type_, incoming.rows, incoming.table_key)
-    keyed = isinstance(type_, NodeType) and type_.key is not None
-    if mode == "merge" or keyed or not pc.any(incoming.explicit).as_py():
-        return
-    counted = incoming.rows.select(["id"]).group_by("id").aggregate([([], "count_all")])
-    repeated = counted.filter(pc.greater(counted.column("count_all"), 1))
-    if repeated.num_rows:
-        row_id = repeated.column("id")[0].as_py()
-        raise KeyConflict(
-            f"the id `{row_id}` of {incoming.table_key} is in the input already", table_key=incoming.table_key, id=row_id
-        )
+def _not_in(finding: Finding, seen: pa.Array) -> Finding:
+    return replace(finding, rows=finding.rows.filter(pc.invert(pc.is_in(finding.rows.column(AT), value_set=seen))))
 
 
 def _prepare(
-    engine: Engine, snapshot: Snapshot, incoming: Mapping[str, Incoming], mode: LoadMode, result: LoadResult
+    engine: Engine, snapshot: Snapshot, incoming: Incoming, workspace: Workspace, result: LoadResult
 ) -> Prepared[LoadResult]:
-    deltas: dict[str, TableDelta] = {}
-    writes: list[TableWrite] = []
-    for key, each in incoming.items():
-        rows = _coalesce(each.rows) if mode == "merge" else each.rows
-        deltas[key] = TableDelta(key, rows, overwrite=mode == "overwrite")
-        empty = snapshot.entry(key).row_count == 0
-        if mode == "overwrite":
-            writes.append(TableWrite(key, "overwrite", rows=rows))
-        elif rows.num_rows:
-            writes.append(TableWrite(key, "append" if mode == "append" or empty else "merge", rows=rows))
-    image = Image(engine, snapshot, deltas)
-    if mode == "append":
-        _check_new(image, incoming)
-    check(image)
-    return Prepared(tuple(writes), frozenset(image.read), result)
+    mode, rejects = result.mode, incoming.rejects
+    if rejects is not None:
+        rejects.rewind()
+    given = {key: TableRows(incoming.spools[key]) for key in sorted(incoming.spools)}
+    while True:
+        image = Image(engine, snapshot, _deltas(given, mode), workspace)
+        with closing(image):
+            found = _first_findings(image, INPUT_CHECKS[mode], incoming)
+            latest = {} if found or mode != "merge" else {key: _superseded(image, key) for key in given}
+        if any(len(places) for places in latest.values()):
+            image = Image(
+                engine, snapshot, _deltas({key: given[key].without(latest[key]) for key in given}, mode), workspace
+            )
+        with closing(image):
+            found = found or _first_findings(image, STATE_CHECKS, incoming)
+        if not found:
+            break
+        given = _reject(given, found, incoming)
+    if rejects is not None:
+        rejects.check()
+    counted = replace(
+        result,
+        nodes={key[5:]: rows.num_rows for key, rows in given.items() if key.startswith("node:")},
+        edges={key[5:]: rows.num_rows for key, rows in given.items() if key.startswith("edge:")},
+        rejected=0 if rejects is None else rejects.count,
+    )
+    writes = tuple(write for key in given if (write := _write(snapshot, image.deltas[key], mode)) is not None)
+    return Prepared(writes, frozenset(image.read), counted)
 
 
-def _coalesce(rows: pa.Table) -> pa.Table:
-    """One row per id; the last one wins and the order is kept."""
-    ids = plain(rows.column("id"))
-    if len(ids.unique()) == len(ids):
-        return rows
-    numbered = pa.table({"id": ids, "at": pa.array(range(len(ids)), pa.int64())})
-    last = plain(numbered.group_by("id").aggregate([("at", "max")]).column("at_max"))
-    return rows.take(last.take(pc.sort_indices(last)))
+def _deltas(given: Mapping[str, TableRows], mode: LoadMode) -> dict[str, TableDelta]:
+    return {key: TableDelta(key, rows, overwrite=mode == "overwrite") for key, rows in given.items()}
 
 
-def _check_new(image: Image, incoming: Mapping[str, Incoming]) -> None:
-    """Strict insert: no id may exist already."""
-    for key, each in incoming.items():
-        type_ = image.engine.type_of(key)
-        keyed = isinstance(type_, NodeType) and type_.key is not None
-        ids = each.rows.column("id") if keyed else each.rows.column("id").filter(each.explicit)
-        before = Image(image.engine, image.snapshot, {})
-        existing = before.committed(key, ["id"], "id", plain(ids))
-        image.read |= before.read
-        if existing.num_rows:
-            row_id = existing.column("id")[0].as_py()
-            line = each.line_of(row_id)
-            text = f"{f'line {line}: ' if line else ''}the id `{row_id}` exists already in {key}"
-            raise KeyConflict(text, table_key=key, id=row_id, hint="use the mode merge to replace it")
+def _first_findings(image: Image, checks: Iterable[Check], incoming: Incoming) -> list[Finding]:
+    """What the first check that finds something finds; without rejects its first row is raised at once.
+
+    Later checks wait until the rows are gone: they may be in order then.
+    """
+    for each in checks:
+        if incoming.rejects is None:
+            raise_first(each(image), incoming.unit)
+        elif found := list(each(image)):
+            return found
+    return []
 
 
-class _Lines:
-    """Puts the line of a record in front of a violation that names the record."""
+def _reject(given: Mapping[str, TableRows], found: Iterable[Finding], incoming: Incoming) -> dict[str, TableRows]:
+    assert incoming.rejects is not None
+    left = dict(given)
+    seen: dict[str, pa.Array] = {}
+    for finding in found:
+        if finding.rows.column(AT).null_count:
+            # No record is at fault alone: rows that are there already would break the rule.
+            raise finding.error(finding.rows.filter(pc.is_null(finding.rows.column(AT))).slice(0, 1).to_pylist()[0], None)
+        key = finding.table_key
+        fresh = _not_in(finding, seen.get(key, pa.array([], pa.int64())))
+        incoming.rejects.add_finding(fresh, incoming.unit, incoming.sources[key])
+        places = plain(fresh.rows.column(AT))
+        seen[key] = pa.concat_arrays([seen[key], places]) if key in seen else places
+    for key, places in seen.items():
+        left[key] = left[key].without(places.unique())
+    return left
 
-    def __init__(self, incoming: Mapping[str, Incoming]) -> None:
-        self._incoming = incoming
 
-    def run(self, step: Callable[[], T]) -> T:
-        try:
-            return step()
-        except ValidationFailed as error:
-            self._raise(error)
+def _superseded(image: Image, key: str) -> pa.Array:
+    """Places of rows that a later row of the same id replaces."""
+    type_ = image.engine.type_of(key)
+    none = pa.array([], pa.int64())
+    if isinstance(type_, NodeType) and type_.key is not None:
+        return none
+    hidden = [none]
+    for number in range(image.count):
+        rows = image.part(key, ["id", AT, EXPLICIT], ["id"], number)
+        if not pc.any(rows.column(EXPLICIT)).as_py():
+            continue
+        last = rows.group_by("id").aggregate([(AT, "max")]).column(f"{AT}_max")
+        if len(last) < rows.num_rows:
+            places = plain(rows.column(AT))
+            hidden.append(places.filter(pc.invert(pc.is_in(places, value_set=plain(last)))))
+    return pa.concat_arrays(hidden)
 
-    def _raise(self, error: ValidationFailed) -> NoReturn:
-        incoming = self._incoming.get(error.table_key)
-        line = incoming.line_of(error.id) if incoming is not None and error.id is not None else None
-        if line is None:
-            raise error
-        raise ValidationFailed(
-            f"line {line}: {error.message}", table_key=error.table_key, rule=error.rule, id=error.id, hint=error.hint
-        ) from None
+
+def _write(snapshot: Snapshot, delta: TableDelta, mode: LoadMode) -> TableWrite | None:
+    if mode == "overwrite":
+        return TableWrite(delta.table_key, "overwrite", rows=delta.rows)
+    if delta.rows.num_rows == 0:
+        return None
+    is_new = mode == "append" or snapshot.entry(delta.table_key).row_count == 0
+    return TableWrite(delta.table_key, "append" if is_new else "merge", rows=delta.rows)

@@ -16,7 +16,7 @@ from omnigraph_sql.errors import BadRequest, PreconditionFailed, ResourceLimit, 
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.columns import table_key
-from omnigraph_sql.writes.delta import Image, TableDelta, distinct, plain
+from omnigraph_sql.writes.delta import Image, TableDelta, TableRows, distinct, plain
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.predicates import Condition, predicate
 from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
@@ -121,11 +121,11 @@ def _finish(staging: MutationStaging, plan: ir.WritePlan) -> Prepared[MutationRe
         if table.nbytes > BYTE_LIMIT:
             text = f"a mutation may hold {BYTE_LIMIT} bytes of {key}"
             raise ResourceLimit(text, resource="bytes", limit=BYTE_LIMIT, actual=table.nbytes, hint="use a load")
-        deltas[key] = TableDelta(key, table)
-        writes.append(TableWrite(key, "merge" if key in staging.merges else "append", rows=table))
+        deltas[key] = TableDelta(key, TableRows.of(table))
+        writes.append(TableWrite(key, "merge" if key in staging.merges else "append", rows=deltas[key].rows))
     for key, ids in staging.deletes.items():
         if len(ids):
-            deltas[key] = TableDelta(key, _no_rows(engine, key), removed=ids)
+            deltas[key] = TableDelta(key, TableRows.of(_no_rows(engine, key)), removed=ids)
             writes.append(TableWrite(key, "delete", ids=ids))
     image = Image(engine, staging.snapshot, deltas)
     check(image)

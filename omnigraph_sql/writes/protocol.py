@@ -21,10 +21,12 @@ from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import check_expected
 from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
 from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep, undo_unclaimed
 from omnigraph_sql.writes.sidecar import Sidecar, SidecarTable
+from omnigraph_sql.writes.upsert import stage_upsert
 
 REPREPARE_ATTEMPTS = 3
 T = TypeVar("T")
@@ -36,7 +38,7 @@ class TableWrite:
 
     table_key: str
     kind: str
-    rows: pa.Table | None = None
+    rows: TableRows | None = None
     ids: pa.Array | None = None
 
     @property
@@ -226,8 +228,10 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
         assert write.ids is not None
         return storage.stage_delete(handle, write.ids, operation_id)
     assert write.rows is not None
+    if write.kind == "merge" and write.rows.is_large:
+        return stage_upsert(storage, handle, write.rows, operation_id)
     stage = {"append": storage.stage_append, "merge": storage.stage_merge_insert, "overwrite": storage.stage_overwrite}
-    return stage[write.kind](handle, write.rows, operation_id)
+    return stage[write.kind](handle, write.rows.reader(), operation_id)
 
 
 def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
@@ -236,16 +240,16 @@ def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
         entry = attempt.snapshot.entry(write.table_key)
         if needs_fork(attempt.snapshot, entry):
             continue
-        head = engine.storage.open_head(entry.path, entry.branch)
-        if head.version <= entry.version:
+        head = engine.storage.newest_version(_open(engine, entry))
+        if head <= entry.version:
             continue
         claimed = _is_claimed(engine, attempt.snapshot.branch, write.table_key)
         if not claimed and undo_unclaimed(engine, attempt.snapshot, write.table_key):
             text = f"{write.table_key} was restored after an interrupted write"
             raise ExpectedVersionMismatch(
-                text, table_key=write.table_key, expected=entry.version, actual=head.version + 1, hint="repeat the write"
+                text, table_key=write.table_key, expected=entry.version, actual=head + 1, hint="repeat the write"
             )
-        text = f"{write.table_key} has version {head.version}, but the graph shows {entry.version}"
+        text = f"{write.table_key} has version {head}, but the graph shows {entry.version}"
         raise Conflict(text, reason="drift", hint="reopen the graph read-write" if claimed else "run repair")
 
 
@@ -336,8 +340,7 @@ def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableW
         staged = engine.storage.attribute(attempt.staged[write.table_key], sidecar.operation_id)
     new = engine.storage.commit_staged(handle, staged)
     failpoints.hit("write.post_table_commit")
-    state = engine.storage.state(new)
-    engine.storage.keep(new, state.transaction_uuid)
+    state = engine.storage.state(new, made_by=staged)
     return Update(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-import pyarrow as pa
 
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.handles import StagedHandle
+from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.load import LoadResult, prepare_load
+from omnigraph_sql.writes.load import LoadInput, LoadResult, prepare_load
 from omnigraph_sql.writes.protocol import (
     Attempt,
     Outcome,
@@ -25,10 +23,10 @@ from omnigraph_sql.writes.protocol import (
     publish_attempt,
     stage_tables,
 )
-from omnigraph_sql.writes.reading import TableBatch
+from omnigraph_sql.writes.spool import Workspace
 
 DIRECTORY = "_staged"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -92,18 +90,17 @@ class StagedLoad:
             raise BadRequest(f"this is not a staged load: {error}", hint="stage it again with this release") from None
 
 
-def stage_load(
-    engine: Engine, batches: Iterable[TableBatch], *, mode: str, branch: str, provenance: Provenance
-) -> StagedLoad:
+def stage_load(engine: Engine, data: LoadInput, *, mode: str, branch: str, provenance: Provenance) -> StagedLoad:
     """Validate records and write their files; nothing becomes visible."""
     name = engine.coordinator.require(branch)
-    prepare = prepare_load(engine, batches, mode=mode, branch=name)
-    snapshot = engine.coordinator.fresh(name)
-    prepared = prepare(snapshot)
-    attempt = Attempt(snapshot, prepared)
-    stage_tables(engine, attempt)
     load_id = ulid.new()
-    tables = tuple(_table(engine, load_id, attempt, write) for write in prepared.writes)
+    with Workspace() as workspace:
+        prepare = prepare_load(engine, data, workspace, mode=mode, branch=name)
+        snapshot = engine.coordinator.fresh(name)
+        prepared = prepare(snapshot)
+        attempt = Attempt(snapshot, prepared)
+        stage_tables(engine, attempt)
+        tables = tuple(_table(engine, load_id, attempt, write) for write in prepared.writes)
     return StagedLoad(
         load_id,
         SnapshotRef(name, snapshot.manifest_version, snapshot.commit_id),
@@ -122,27 +119,35 @@ def _table(engine: Engine, load_id: str, attempt: Attempt[LoadResult], write: Ta
     if handle is not None:
         return StagedTable(write.table_key, write.kind, write.rows.num_rows, handle.to_dict(), None)
     name = f"{DIRECTORY}/{load_id}/{len(attempt.staged)}-{write.table_key.replace(':', '-')}.arrow"
-    engine.storage.write_spool(name, write.rows)
+    engine.storage.write_spool(name, write.rows.reader())
     return StagedTable(write.table_key, write.kind, write.rows.num_rows, None, name)
 
 
 def publish_staged(engine: Engine, staged: StagedLoad, provenance: Provenance | None = None) -> Outcome[LoadResult]:
     """Make a staged load visible. It must still stand on the snapshot it was validated against."""
     snapshot = engine.coordinator.at_version(staged.branch, staged.base.manifest_version)
+    with Workspace() as workspace:
+        return _publish(engine, staged, snapshot, workspace, provenance or staged.provenance)
+
+
+def _publish(
+    engine: Engine, staged: StagedLoad, snapshot: Snapshot, workspace: Workspace, provenance: Provenance
+) -> Outcome[LoadResult]:
     result = LoadResult(staged.branch, staged.mode, dict(staged.nodes), dict(staged.edges), None)  # type: ignore[arg-type]
-    writes = tuple(_write(engine, snapshot, table) for table in staged.tables)
+    writes = tuple(_write(engine, snapshot, table, workspace) for table in staged.tables)
     attempt = Attempt(snapshot, Prepared(writes, frozenset(staged.reads), result, strict=True))
     for table in staged.tables:
         if table.staged is not None:
             attempt.staged[table.table_key] = StagedHandle.from_dict(table.staged)
-    outcome = publish_attempt(engine, staged.branch, attempt, provenance or staged.provenance)
+    outcome = publish_attempt(engine, staged.branch, attempt, provenance)
     engine.objects.delete_prefix(f"{DIRECTORY}/{staged.load_id}")
     return replace(outcome, result=replace(result, commit=outcome.commit))
 
 
-def _write(engine: Engine, snapshot: Snapshot, table: StagedTable) -> TableWrite:
-    rows: pa.Table | None = None
-    if table.spool is not None:
-        assert needs_fork(snapshot, snapshot.entry(table.table_key))
-        rows = engine.storage.read_spool(table.spool)
-    return TableWrite(table.table_key, table.operation, rows=rows)
+def _write(engine: Engine, snapshot: Snapshot, table: StagedTable, workspace: Workspace) -> TableWrite:
+    if table.spool is None:
+        return TableWrite(table.table_key, table.operation)
+    assert needs_fork(snapshot, snapshot.entry(table.table_key))
+    return TableWrite(
+        table.table_key, table.operation, rows=TableRows.put(engine.storage.read_spool(table.spool), workspace)
+    )

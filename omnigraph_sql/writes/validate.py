@@ -1,83 +1,89 @@
 """Integrity checks: one evaluator for mutations, loads and merges.
 
-It works on whole columns, never row by row, and runs once over the change set against the committed state. The first
-violation fails the write: values, then uniqueness, then endpoints, then cardinality.
+It works on whole columns, never row by row. Each check is a generator of findings: rows of the change set that break one
+rule of the schema in the graph as it will be. A write fails with the first of them, or leaves those rows out if its caller
+asked for that. The order is values, uniqueness, endpoints, cardinality.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import EdgeType, NodeType, Property
-from omnigraph_sql.errors import ValidationFailed
-from omnigraph_sql.writes.delta import Image, TableDelta, distinct, plain
+from omnigraph_sql.writes.delta import EXPLICIT, Image, TableDelta, distinct, plain
+from omnigraph_sql.writes.findings import AT, Finding, Row, raise_first, shown
 
-_SHOWN = 60
+Check = Callable[[Image], Iterator[Finding]]
 
 
 def check(image: Image) -> None:
-    """Raise `ValidationFailed` for the first rule that the image breaks."""
-    deltas = [image.deltas[key] for key in sorted(image.deltas, key=lambda key: (key.startswith("edge:"), key))]
-    for delta in deltas:
-        check_values(image.engine.type_of(delta.table_key), delta)
-    for delta in deltas:
-        check_unique(image, delta)
-    for delta in deltas:
-        _check_endpoints(image, delta)
-        _check_referenced(image, delta)
-    for key in sorted(image.engine.catalog.edges):
-        _check_cardinality(image, image.engine.catalog.edges[key])
+    """Raise for the first rule that the image breaks."""
+    for key in _keys(image):
+        raise_first(value_findings(image.engine.type_of(key), key, image.deltas[key].rows.table(_with_at(image, key))))
+    for each in STATE_CHECKS:
+        raise_first(each(image))
 
 
-def _fail(delta: TableDelta | str, rule: str, text: str, row_id: str | None = None, hint: str | None = None) -> NoReturn:
-    key = delta if isinstance(delta, str) else delta.table_key
-    raise ValidationFailed(text, table_key=key, rule=rule, id=row_id, hint=hint)
+def _keys(image: Image) -> list[str]:
+    """Nodes before edges."""
+    return sorted(image.deltas, key=lambda key: (key.startswith("edge:"), key))
 
 
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+def _with_at(image: Image, key: str) -> list[str]:
+    return [*image.deltas[key].rows.schema.names, AT]
 
 
 # Values ----------------------------------------------------------------------------------------------------------
 
 
-def check_values(type_: NodeType | EdgeType, delta: TableDelta) -> None:
-    """Required properties, enums, ranges and patterns of the rows."""
+def value_findings(type_: NodeType | EdgeType, table_key: str, rows: pa.Table) -> Iterator[Finding]:
+    """Required properties, enums, ranges and patterns of rows that carry their places."""
     for prop in type_.properties.values():
-        column = delta.rows.column(prop.name)
+        column = rows.column(prop.name)
         if not prop.type.nullable and column.null_count:
-            row = _first(delta, pc.is_null(column))
-            _fail(delta, "required", f"`{type_.name}.{prop.name}` cannot be null (id `{_shown(row)}`)", row)
+            text = f"`{type_.name}.{prop.name}` cannot be null"
+            yield _values(table_key, "required", prop.name, rows, pc.is_null(column), text)
         if prop.type.enum_values is not None:
-            _check_enum(type_, prop, delta)
+            yield from _enum(type_, table_key, prop, rows)
     if isinstance(type_, NodeType):
-        _check_ranges(type_, delta)
-        _check_patterns(type_, delta)
+        yield from _ranges(type_, table_key, rows)
+        yield from _patterns(type_, table_key, rows)
 
 
-def _first(delta: TableDelta, mask: pa.ChunkedArray | pa.Array) -> str:
-    return str(delta.rows.filter(mask).column("id")[0].as_py())
+def _values(
+    table_key: str,
+    rule: str,
+    name: str,
+    rows: pa.Table,
+    wrong: pa.ChunkedArray,
+    template: str,
+    hint: str | None = None,
+) -> Finding:
+    """A finding about the values of one property; the template shows the value as `{value}`."""
+    bad = rows.select([AT, "id", name]).filter(wrong).rename_columns([AT, "id", "value"])
+
+    def text(row: Row) -> str:
+        return f"{template.replace('{value}', shown(row['value']))} (id `{shown(row['id'])}`)"
+
+    return Finding(table_key, rule, bad, text, property=name, hint=hint)
 
 
-def _check_enum(type_: NodeType | EdgeType, prop: Property, delta: TableDelta) -> None:
-    column = delta.rows.column(prop.name)
+def _enum(type_: NodeType | EdgeType, table_key: str, prop: Property, rows: pa.Table) -> Iterator[Finding]:
+    column = rows.column(prop.name)
     allowed = pa.array(prop.type.enum_values, pa.string())
     wrong = pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, value_set=allowed)))
     if pc.any(wrong).as_py():
-        bad = delta.rows.filter(wrong)
-        value, row = bad.column(prop.name)[0].as_py(), bad.column("id")[0].as_py()
-        text = f"invalid enum value `{_shown(value)}` for {type_.name}.{prop.name} (id `{_shown(row)}`)"
-        _fail(delta, "enum", text, row, f"it takes {', '.join(prop.type.enum_values or ())}")
+        hint = f"it takes {', '.join(prop.type.enum_values or ())}"
+        text = f"invalid enum value `{{value}}` for {type_.name}.{prop.name}"
+        yield _values(table_key, "enum", prop.name, rows, wrong, text, hint)
 
 
-def _check_ranges(type_: NodeType, delta: TableDelta) -> None:
+def _ranges(type_: NodeType, table_key: str, rows: pa.Table) -> Iterator[Finding]:
     for rule in type_.ranges:
-        column = delta.rows.column(rule.property)
+        column = rows.column(rule.property)
         inside = pc.true_unless_null(column)
         if rule.low is not None:
             inside = pc.and_(inside, _compare(pc.greater_equal, column, rule.low))
@@ -87,10 +93,8 @@ def _check_ranges(type_: NodeType, delta: TableDelta) -> None:
             inside = pc.and_(inside, pc.invert(pc.is_nan(column)))
         wrong = pc.fill_null(pc.invert(inside), False)
         if pc.any(wrong).as_py():
-            bad = delta.rows.filter(wrong)
-            value, row = bad.column(rule.property)[0].as_py(), bad.column("id")[0].as_py()
-            text = f"@range violation: {type_.name}.{rule.property} = {value} (id `{_shown(row)}`)"
-            _fail(delta, "range", text, row, f"the rule is {rule.display()}")
+            text = f"@range violation: {type_.name}.{rule.property} = {{value}}"
+            yield _values(table_key, "range", rule.property, rows, wrong, text, f"the rule is {rule.display()}")
 
 
 def _compare(function: object, column: pa.ChunkedArray, bound: int | float) -> pa.ChunkedArray:
@@ -100,165 +104,244 @@ def _compare(function: object, column: pa.ChunkedArray, bound: int | float) -> p
     return function(column.cast(pa.float64()), pa.scalar(float(bound)))  # type: ignore[operator]
 
 
-def _check_patterns(type_: NodeType, delta: TableDelta) -> None:
+def _patterns(type_: NodeType, table_key: str, rows: pa.Table) -> Iterator[Finding]:
     for rule in type_.checks:
-        matches = pc.match_substring_regex(delta.rows.column(rule.property), rule.pattern)
+        matches = pc.match_substring_regex(rows.column(rule.property), rule.pattern)
         wrong = pc.fill_null(pc.invert(matches), False)
         if pc.any(wrong).as_py():
-            bad = delta.rows.filter(wrong)
-            value, row = bad.column(rule.property)[0].as_py(), bad.column("id")[0].as_py()
-            text = f"@check violation: {type_.name}.{rule.property} = `{_shown(value)}` (id `{_shown(row)}`)"
-            _fail(delta, "check", text, row, f"the rule is {rule.display()}")
+            text = f"@check violation: {type_.name}.{rule.property} = `{{value}}`"
+            yield _values(table_key, "check", rule.property, rows, wrong, text, f"the rule is {rule.display()}")
 
 
 # Uniqueness ------------------------------------------------------------------------------------------------------
 
 
-def check_input_unique(type_: NodeType | EdgeType, rows: pa.Table, table_key: str) -> None:
+def input_findings(image: Image) -> Iterator[Finding]:
     """Two records of one load may not share a key or unique tuple, whatever the mode."""
-    rules = list(type_.unique)
-    if isinstance(type_, NodeType) and type_.key is not None:
-        rules.insert(0, type_.key)
-    for columns in rules:
-        _check_distinct(type_, rows, columns, table_key)
+    for key in sorted(image.deltas):
+        type_ = image.engine.type_of(key)
+        key_rule = (type_.key,) if isinstance(type_, NodeType) and type_.key is not None else ()
+        for columns in (*key_rule, *type_.unique):
+            yield from _repeated(image, key, columns)
 
 
-def check_unique(image: Image, delta: TableDelta) -> None:
-    """No two rows of the resulting table share a unique tuple. Keys are ids and need no look at committed rows."""
-    type_ = image.engine.type_of(delta.table_key)
-    for columns in type_.unique:
-        _check_distinct(type_, delta.rows, columns, delta.table_key)
-        tuples = _tuples(delta.rows, columns)
-        if tuples.num_rows == 0:
+def repeated_ids(image: Image) -> Iterator[Finding]:
+    """An explicit id may occur once in the input, except where the last one wins."""
+    for key in sorted(image.deltas):
+        type_ = image.engine.type_of(key)
+        if isinstance(type_, NodeType) and type_.key is not None:
             continue
-        first = min(columns, key=lambda name: name not in ("src", "dst"))
-        committed = image.committed(delta.table_key, list(columns), first, plain(tuples.column(first)))
-        both = _tuples(committed, columns).join(tuples, keys=list(columns), join_type="left semi")
-        if both.num_rows:
-            _unique_violation(type_, columns, both.slice(0, 1).to_pylist()[0], delta.table_key)
+        for number in range(image.count):
+            rows = image.part(key, ["id", AT, EXPLICIT], ["id"], number)
+            if pc.any(rows.column(EXPLICIT)).as_py():
+                later = _later(rows.select(["id", AT]), ["id"])
+                if later.num_rows:
+                    yield _id_finding(key, later, f"the id `{{id}}` of {key} is in the input already")
+
+
+def existing_ids(image: Image) -> Iterator[Finding]:
+    """A strict insert meets no id that exists already."""
+    for key in sorted(image.deltas):
+        type_ = image.engine.type_of(key)
+        keyed = isinstance(type_, NodeType) and type_.key is not None
+        entry = image.snapshot.entries.get(key)
+        if entry is None or entry.row_count == 0:
+            image.read.add(key)
+            continue
+        for number in range(image.count):
+            rows = image.part(key, ["id", AT, EXPLICIT], ["id"], number)
+            rows = rows if keyed else rows.filter(rows.column(EXPLICIT))
+            before = plain(image.committed(key, ["id"], ["id"], number, rows.column("id")).column("id"))
+            taken = rows.filter(pc.is_in(rows.column("id"), value_set=before))
+            if taken.num_rows:
+                hint = "use the mode merge to replace it"
+                yield _id_finding(key, taken, f"the id `{{id}}` exists already in {key}", hint)
+
+
+def _id_finding(key: str, rows: pa.Table, template: str, hint: str | None = None) -> Finding:
+    return Finding(
+        key, "key", rows.select([AT, "id"]), lambda row: template.replace("{id}", row["id"]), hint=hint, is_conflict=True
+    )
+
+
+def _unique(image: Image) -> Iterator[Finding]:
+    """No two rows of the resulting table share a unique tuple. Keys are ids and need no look at committed rows."""
+    for key in _keys(image):
+        for columns in image.engine.type_of(key).unique:
+            yield from _repeated(image, key, columns)
+            yield from _taken(image, key, columns)
 
 
 def _tuples(rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """The unique tuples of rows; one with a null in it is exempt. Both zeros are one value."""
-    chosen = rows.select(list(columns))
-    for number, name in enumerate(chosen.column_names):
-        column = chosen.column(name)
-        chosen = chosen.filter(pc.is_valid(column))
+    """Rows whose unique tuple counts: one with a null in it is exempt. Both zeros are one value."""
+    for name in columns:
+        column = rows.column(name)
+        if column.null_count:
+            rows = rows.filter(pc.is_valid(column))
         if pa.types.is_floating(column.type):
-            chosen = chosen.set_column(number, name, pc.add(chosen.column(name), pa.scalar(0.0, column.type)))
-    return chosen
+            number = rows.schema.get_field_index(name)
+            rows = rows.set_column(number, name, pc.add(rows.column(name), pa.scalar(0.0, column.type)))
+    return rows
 
 
-def _check_distinct(type_: NodeType | EdgeType, rows: pa.Table, columns: tuple[str, ...], table_key: str) -> None:
-    tuples = _tuples(rows, columns)
-    counted = tuples.group_by(list(columns)).aggregate([([], "count_all")])
+def _later(rows: pa.Table, columns: list[str]) -> pa.Table:
+    """The rows that repeat the tuple of an earlier row."""
+    counted = rows.select([*columns, AT]).group_by(columns).aggregate([(AT, "min"), ([], "count_all")])
     repeated = counted.filter(pc.greater(counted.column("count_all"), 1))
-    if repeated.num_rows:
-        _unique_violation(type_, columns, repeated.slice(0, 1).to_pylist()[0], table_key)
+    if repeated.num_rows == 0:
+        return rows.slice(0, 0)
+    joined = rows.join(repeated.drop_columns(["count_all"]), keys=columns, join_type="inner")
+    return joined.filter(pc.not_equal(joined.column(AT), joined.column(f"{AT}_min"))).select(rows.column_names)
 
 
-def _unique_violation(
-    type_: NodeType | EdgeType, columns: tuple[str, ...], values: dict[str, object], table_key: str
-) -> NoReturn:
+def _repeated(image: Image, key: str, columns: tuple[str, ...]) -> Iterator[Finding]:
+    names = list(dict.fromkeys([AT, "id", *columns]))
+    for number in range(image.count):
+        later = _later(_tuples(image.part(key, names, columns, number), columns), list(columns))
+        if later.num_rows:
+            yield _unique_finding(image, key, columns, later)
+
+
+def _taken(image: Image, key: str, columns: tuple[str, ...]) -> Iterator[Finding]:
+    """Incoming tuples that a row has which stays."""
+    names = list(dict.fromkeys([AT, "id", *columns]))
+    first = min(columns, key=lambda name: name not in ("src", "dst"))
+    by = [first, *(name for name in columns if name != first)]
+    for number in range(image.count):
+        incoming = _tuples(image.part(key, names, by, number), columns)
+        if incoming.num_rows == 0:
+            continue
+        stays = _tuples(image.kept(key, list(columns), by, number, incoming.column(first)), columns)
+        if stays.num_rows:
+            both = incoming.join(stays, keys=list(columns), join_type="left semi")
+            if both.num_rows:
+                yield _unique_finding(image, key, columns, both)
+
+
+def _unique_finding(image: Image, key: str, columns: tuple[str, ...], rows: pa.Table) -> Finding:
+    type_ = image.engine.type_of(key)
     names = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
-    value = ", ".join(_shown(values[name]) for name in columns)
-    text = f"@unique violation on {type_.name}.{names}: `{value}` occurs more than once"
-    raise ValidationFailed(text, table_key=table_key, rule="unique")
+
+    def text(row: Row) -> str:
+        value = ", ".join(shown(row[name]) for name in columns)
+        return f"@unique violation on {type_.name}.{names}: `{value}` occurs more than once"
+
+    return Finding(key, "unique", rows, text, property=columns[0] if len(columns) == 1 else None)
 
 
 # Endpoints -------------------------------------------------------------------------------------------------------
 
 
-def _check_endpoints(image: Image, delta: TableDelta) -> None:
-    type_ = image.engine.type_of(delta.table_key)
-    if not isinstance(type_, EdgeType):
-        return
-    for end, node in (("src", type_.source), ("dst", type_.target)):
-        image.read.add(f"node:{node}")
-        missing = image.absent(f"node:{node}", delta.rows.column(end))
-        if missing is None:
+def _endpoints(image: Image) -> Iterator[Finding]:
+    for key in _keys(image):
+        type_ = image.engine.type_of(key)
+        delta = image.deltas[key]
+        if isinstance(type_, EdgeType):
+            for end, node in (("src", type_.source), ("dst", type_.target)):
+                yield from _missing(image, key, type_, end, node)
+        elif delta.overwrite or len(delta.removed):
+            for edge in image.engine.catalog.edges.values():
+                for end, node in (("src", edge.source), ("dst", edge.target)):
+                    if node == type_.name:
+                        yield from _dangling(image, delta, edge, end)
+
+
+def _missing(image: Image, key: str, edge: EdgeType, end: str, node: str) -> Iterator[Finding]:
+    """Incoming edges one of whose nodes will not exist."""
+    image.read.add(f"node:{node}")
+    for number in range(image.count):
+        ends = image.part(key, [AT, "id", end], [end], number)
+        if ends.num_rows == 0:
             continue
-        row = _first(delta, pc.equal(delta.rows.column(end), missing))
-        text = f"{end} `{_shown(missing)}` of edge {type_.name} not found among {node} nodes (edge id `{_shown(row)}`)"
-        _fail(delta, "endpoint", text, row, "load the node first, or in the same load")
+        known = image.existing(f"node:{node}", number, ends.column(end))
+        missing = pc.invert(pc.is_in(ends.column(end), value_set=known))
+        if pc.any(missing).as_py():
+            yield _endpoint_finding(key, edge, end, node, ends.filter(missing), "load the node first, or in the same load")
 
 
-def _check_referenced(image: Image, delta: TableDelta) -> None:
-    """No edge that stays may point to a node that goes."""
-    type_ = image.engine.type_of(delta.table_key)
-    if not isinstance(type_, NodeType) or not (delta.overwrite or len(delta.removed)):
-        return
-    for edge in image.engine.catalog.edges.values():
-        for end, node in (("src", edge.source), ("dst", edge.target)):
-            if node == type_.name:
-                _check_dangling(image, delta, edge, end)
+def _endpoint_finding(key: str, edge: EdgeType, end: str, node: str, rows: pa.Table, hint: str) -> Finding:
+    def text(row: Row) -> str:
+        return f"{end} `{shown(row['end'])}` of edge {edge.name} not found among {node} nodes (edge id `{shown(row['id'])}`)"
+
+    return Finding(key, "endpoint", rows.rename_columns([AT, "id", "end"]), text, property=end, hint=hint)
 
 
-def _check_dangling(image: Image, delta: TableDelta, edge: EdgeType, end: str) -> None:
+def _dangling(image: Image, delta: TableDelta, edge: EdgeType, end: str) -> Iterator[Finding]:
+    """Edges that stay although one of their nodes goes."""
     key = f"edge:{edge.name}"
-    other = image.deltas.get(key)
-    entry = image.snapshot.entries.get(key)
-    if entry is None or entry.row_count == 0 or (other is not None and other.overwrite):
-        return
-    image.read.add(key)
-    handle = image.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-    kept = plain(delta.ids)
-    for batch in image.engine.storage.scan(handle, ["id", end]):
-        ids, ends = batch.column(0), batch.column(1)
+    node = delta.table_key.removeprefix("node:")
+    hint = "the edge would lose its node; remove or replace it in the same write"
+    for number, edges in image.staying(key, ["id", end], [end]):
         if delta.overwrite:
-            dangling = pc.invert(pc.is_in(ends, value_set=kept))
+            nodes = plain(image.part(delta.table_key, ["id"], ["id"], number).column("id"))
+            dangling = pc.invert(pc.is_in(edges.column(end), value_set=nodes))
         else:
-            dangling = pc.is_in(ends, value_set=plain(delta.removed))
-        if other is not None:
-            gone = pc.or_(pc.is_in(ids, value_set=plain(other.removed)), pc.is_in(ids, value_set=plain(other.ids)))
-            dangling = pc.and_(dangling, pc.invert(gone))
+            dangling = pc.is_in(edges.column(end), value_set=delta.removed)
         if pc.any(dangling).as_py():
-            missing = ends.filter(dangling)[0].as_py()
-            row = ids.filter(dangling)[0].as_py()
-            node = delta.table_key.removeprefix("node:")
-            text = f"{end} `{_shown(missing)}` of edge {edge.name} not found among {node} nodes (edge id `{_shown(row)}`)"
-            _fail(key, "endpoint", text, row, "the edge would lose its node; remove or replace it in the same write")
+            rows = edges.filter(dangling)
+            rows = rows.add_column(0, AT, pa.nulls(rows.num_rows, pa.int64()))
+            yield _endpoint_finding(key, edge, end, node, rows, hint)
 
 
 # Cardinality -----------------------------------------------------------------------------------------------------
 
 
-def _check_cardinality(image: Image, edge: EdgeType) -> None:
+def _cardinality(image: Image) -> Iterator[Finding]:
     """Per source that the operation touched and that still exists: the number of edges after it."""
+    for name in sorted(image.engine.catalog.edges):
+        edge = image.engine.catalog.edges[name]
+        low, high = edge.cardinality.low, edge.cardinality.high
+        if f"edge:{name}" in image.deltas and (low > 0 or high is not None):
+            image.read |= {f"edge:{name}", f"node:{edge.source}"}
+            for number in range(image.count):
+                yield from _miscounted(image, edge, number)
+
+
+def _miscounted(image: Image, edge: EdgeType, number: int) -> Iterator[Finding]:
     key = f"edge:{edge.name}"
-    delta = image.deltas.get(key)
     low, high = edge.cardinality.low, edge.cardinality.high
-    if delta is None or (low == 0 and high is None):
-        return
-    touched = [plain(delta.rows.column("src"))]
-    if delta.overwrite:
-        touched.append(_former_sources(image, key, None))
-    else:
-        changed = distinct([plain(delta.ids), plain(delta.removed)])
-        touched.append(_former_sources(image, key, changed))
-    sources = image.existing(f"node:{edge.source}", distinct(touched))
-    image.read |= {key, f"node:{edge.source}"}
-    committed = image.committed(key, ["src"], "src", sources)
-    counted = pa.concat_tables([committed.select(["src"]), delta.rows.select(["src"])]).group_by("src")
-    counts = counted.aggregate([([], "count_all")])
-    every = pa.table({"src": sources}).join(counts, keys="src", join_type="left outer")
-    number = pc.fill_null(every.column("count_all"), 0)
-    wrong = pc.less(number, low) if high is None else pc.or_(pc.less(number, low), pc.greater(number, high))
+    incoming = image.part(key, [AT, "id", "src"], ["src"], number)
+    touched = distinct([incoming.column("src"), image.changed(key, ["src"], ["src"], number).column("src")])
+    sources = touched.filter(pc.is_in(touched, value_set=image.existing(f"node:{edge.source}", number, touched)))
+    stays = image.kept(key, ["src"], ["src"], number, sources)
+    before = stays.group_by("src").aggregate([([], "count_all")]).rename_columns(["src", "before"])
+    added = incoming.group_by("src").aggregate([([], "count_all")]).rename_columns(["src", "added"])
+    every = pa.table({"src": sources}).join(before, keys="src", join_type="left outer")
+    every = every.join(added, keys="src", join_type="left outer")
+    count = pc.add(pc.fill_null(every.column("before"), 0), pc.fill_null(every.column("added"), 0))
+    wrong = pc.less(count, low) if high is None else pc.or_(pc.less(count, low), pc.greater(count, high))
     if pc.any(wrong).as_py():
-        bad = every.filter(wrong).sort_by("src").slice(0, 1).to_pylist()[0]
-        count = bad["count_all"] or 0
-        bound = f"min {low}" if count < low else f"max {high}"
-        text = f"@card violation: {edge.name} from `{_shown(bad['src'])}` has {count} edges, {bound}"
-        _fail(key, "cardinality", text, bad["src"])
+        bad = every.append_column("number", count).filter(wrong)
+        yield Finding(
+            key, "cardinality", _surplus(incoming, bad, high), lambda row: _cardinality_text(edge, row), property="src"
+        )
 
 
-def _former_sources(image: Image, key: str, ids: pa.Array | None) -> pa.Array:
-    """Sources that edges had before the operation changed or removed them."""
-    entry = image.snapshot.entries.get(key)
-    if entry is None or (ids is not None and len(ids) == 0):
-        return pa.array([], pa.string())
-    handle = image.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-    if ids is None:
-        return plain(image.engine.storage.scan(handle, ["src"]).read_all().column("src")).unique()
-    before = Image(image.engine, image.snapshot, {})
-    return plain(before.committed(key, ["src"], "id", ids).column("src")).unique()
+def _cardinality_text(edge: EdgeType, row: Row) -> str:
+    count = row["number"]
+    bound = f"min {edge.cardinality.low}" if count < edge.cardinality.low else f"max {edge.cardinality.high}"
+    return f"@card violation: {edge.name} from `{shown(row['src'])}` has {count} edges, {bound}"
+
+
+def _surplus(incoming: pa.Table, bad: pa.Table, high: int | None) -> pa.Table:
+    """The incoming edges to blame: those past the maximum in the order they came, or all where there are too few.
+
+    A source that only lost edges has none; it stands for itself.
+    """
+    rows = []
+    edges: dict[str, list[tuple[int | None, str]]] = {}
+    concerned = incoming.filter(pc.is_in(incoming.column("src"), value_set=plain(bad.column("src"))))
+    for at, row_id, src in zip(*(concerned.column(name).to_pylist() for name in (AT, "id", "src")), strict=True):
+        edges.setdefault(src, []).append((at, row_id))
+    for source in bad.to_pylist():
+        blamed = sorted(edges.get(source["src"], []))
+        if high is not None and source["number"] > high:
+            blamed = blamed[max(0, high - (source["before"] or 0)) :]
+        for at, row_id in blamed or [(None, source["src"])]:
+            rows.append({AT: at, "id": row_id, "src": source["src"], "number": source["number"]})
+    fields = [(AT, pa.int64()), ("id", pa.string()), ("src", pa.string()), ("number", pa.int64())]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+STATE_CHECKS: tuple[Check, ...] = (_unique, _endpoints, _cardinality)
+"""The checks of the graph as it will be, in their order."""

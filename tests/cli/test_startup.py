@@ -7,7 +7,18 @@ import pytest
 
 from tests.cli.ogsql import OGSQL, TIMEOUT, environment
 
-LATER = {"rich", "lark", "omnigraph_compiler", "omnigraph_udfs", "lance", "pyarrow", "numpy", "datafusion", "duckdb"}
+LATER = {
+    "rich",
+    "lark",
+    "omnigraph_compiler",
+    "omnigraph_udfs",
+    "lance",
+    "pyarrow",
+    "numpy",
+    "datafusion",
+    "duckdb",
+    "urllib3",
+}
 
 
 def imported_by(*arguments: str) -> set[str]:
@@ -35,6 +46,7 @@ def imported_by(*arguments: str) -> set[str]:
         ["schema", "plan", "--help"],
         ["compile", "--help"],
         ["load", "--help"],
+        ["embed", "--help"],
         ["commit", "list", "--help"],
         ["completion", "fish"],
         ["lint"],

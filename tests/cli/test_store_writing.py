@@ -240,6 +240,38 @@ def test_a_terminal_sees_progress_unless_it_is_quiet(graph: Path, tmp_path: Path
     assert "reading" not in on_a_terminal("stderr", *load, cwd=tmp_path, env={"TERM": "dumb"})
 
 
+def test_rejects_are_reported_and_left_out_up_to_the_limit(graph: Path, folder: Path) -> None:
+    data = jsonl(
+        [
+            {"type": "Port", "data": {"code": "DEHAM"}},
+            {"type": "Port", "data": {"code": "FRLEH", "depth": "deep"}},
+            {"edge": "Lane", "from": "DEHAM", "to": "FRLEH"},
+        ]
+    )
+    (folder / "mixed.jsonl").write_text(data)
+    load = ("load", graph, "--data", "mixed.jsonl", "--mode", "append", "--quiet", "--rejects", "bad.jsonl")
+
+    refused = ogsql(*load, cwd=folder)
+    reported = (folder / "bad.jsonl").read_text()
+    accepted = ogsql(*load, "--max-rejects", "2", cwd=folder)
+
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.err.startswith("error: 2 records are rejected, 0 allowed; the first: line 2: ")
+    assert "bad.jsonl" in refused.err
+    assert [json.loads(line)["line"] for line in reported.splitlines()] == [2, 3]
+    assert (accepted.status, "left out 2 records that break a rule\n" in accepted.out) == (0, True)
+    assert set(depths(graph)) == {"BEANR", "NLRTM", "DEHAM"}
+    assert sorted(path.name for path in folder.glob(".rejects*")) == []
+
+
+def test_rejects_as_json(graph: Path, folder: Path) -> None:
+    (folder / "mixed.jsonl").write_text('{"type": "Port", "data": {"code": 5}}\n')
+
+    result = ogsql("load", graph, "--data", "mixed.jsonl", "--mode", "append", "--max-rejects", "1", "--json", cwd=folder)
+
+    assert (result.status, result.document["rejected"], result.document["commit"]) == (0, 1, None)
+
+
 # mutate --------------------------------------------------------------------------------------------------------------
 
 

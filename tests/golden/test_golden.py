@@ -26,7 +26,8 @@ from omnigraph_compiler.values import format_datetime
 from tests.golden.gqt import Block, Section, read_blocks
 from tests.golden.notation import notate
 from tests.golden.writes import KINDS as WRITES
-from tests.golden.writes import Graphs, run_block
+from tests.golden.writes import Graphs, run_block, run_on_main
+from tests.parts import in_parts
 
 HERE = Path(__file__).parent
 BLOCKS = [block for path in sorted(HERE.glob("*.gqt")) for block in read_blocks(path)]
@@ -40,6 +41,13 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Graphs:
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind in WRITES], ids=lambda block: block.id)
 def test_write(block: Block, graphs: Graphs, tmp_path: Path) -> None:
     run_block(block, graphs, tmp_path)
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == "load"], ids=lambda block: block.id)
+def test_load_larger_than_memory(block: Block, graphs: Graphs) -> None:
+    copy = graphs.copy(block)
+    with in_parts():
+        run_on_main(block, copy)
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind not in WRITES], ids=lambda block: block.id)

@@ -71,6 +71,11 @@ def run_block(block: Block, graphs: Graphs, folder: Path) -> None:
     assert on_side == on_main, f"main and a branch differ: {on_main} and {on_side}"
 
 
+def run_on_main(block: Block, graph: og.Graph) -> None:
+    """The block once, on this graph."""
+    _run(block, graph, "main")
+
+
 def _check_graph(block: Block, folder: Path) -> None:
     """What is loaded comes out again, and going in once more changes nothing."""
     data = block.get("data")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 import omnigraph_sql as og
 from omnigraph_sql.errors import Compile, OmnigraphError, ValidationFailed
+from tests.parts import in_parts
 from tests.property.write_model import (
     ENDS,
     OPERATORS,
@@ -290,6 +293,61 @@ def check_sequence(folder: Folder, sequence: list[Mutation | Load]) -> None:
 @given(sequence=steps)
 def test_writes(folder: Folder, sequence: list[Mutation | Load]) -> None:
     check_sequence(folder, sequence)
+
+
+@settings(max_examples=25)
+@given(sequence=st.lists(loads, min_size=3, max_size=8))
+def test_loads_larger_than_memory(folder: Folder, sequence: list[Mutation | Load]) -> None:
+    with in_parts():
+        check_sequence(folder, sequence)
+
+
+@settings(max_examples=40)
+@given(first=st.lists(records, max_size=4), found=st.lists(rarely(records, odd_records), min_size=1, max_size=8), mode=modes)
+def test_what_is_left_after_rejects_is_what_loads_without_them(
+    folder: Folder, first: list[Record], found: list[Record], mode: str
+) -> None:
+    rejected: list[Mapping[str, Any]] = []
+    lines = [json.dumps(record.to_json()) for record in found]
+    tolerant = _after(folder, first)
+    result: Any = None
+    fault = None
+    try:
+        result = tolerant.load("\n".join(lines), mode=mode, rejects=rejected.append, max_rejects=len(lines))
+    except OmnigraphError as error:
+        fault = fault_of(error)
+    if fault is not None:
+        # Only rows that were there before can still be in the way.
+        assert fault in ("ValidationFailed:endpoint", "ValidationFailed:cardinality")
+        return
+    assert result.rejected == len(rejected) == len({entry["line"] for entry in rejected})
+    left_out = {entry["line"] for entry in rejected}
+    kinds_left = {record.type for number, record in enumerate(found, 1) if number not in left_out}
+    if mode == "overwrite" and kinds_left < {record.type for record in found}:
+        return  # a table is emptied that the records left over do not mention
+    expected = _without_ids(tolerant)
+    strict = _after(folder, first)
+    accepted = [line for number, line in enumerate(lines, 1) if number not in left_out]
+    again = strict.load("\n".join(accepted), mode=mode)
+    assert (again.nodes, again.edges) == (_present(result.nodes), _present(result.edges))
+    assert sorted(_without_ids(strict)) == sorted(expected)
+    assert all(entry["message"].startswith(f"line {entry['line']}: ") for entry in rejected)
+
+
+def _after(folder: Folder, records: list[Record]) -> og.Graph:
+    """A graph that took these records, if it could."""
+    graph = folder.copy()
+    with suppress(OmnigraphError):
+        graph.load("\n".join(json.dumps(record.to_json()) for record in records), mode="merge")
+    return graph
+
+
+def _present(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _without_ids(graph: og.Graph) -> list[str]:
+    return [re.sub(r'"id":"[0-7][0-9A-HJKMNP-TV-Z]{25}",?', "", line) for line in graph.export()]
 
 
 @pytest.mark.slow

@@ -136,7 +136,8 @@ class Model:
             change.replaced = {type_ for type_, _, _ in rows}
             for type_ in change.replaced:
                 change.removed[type_] = set(self.tables[type_]) - set(change.rows[type_])
-        self._accept(change, self._input_faults(rows, mode))
+        values = {fault for type_, row, _ in rows for fault in _value_faults(type_, row)}
+        self._accept(change, self._input_faults(rows, mode) | values)
         return change
 
     def name_generated(self, type_: str, names: Mapping[str, str]) -> None:

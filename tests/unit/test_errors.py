@@ -40,6 +40,7 @@ EVERY_KIND = [
     errors.UnsupportedFormat("upgrade first", found="4", supported="3"),
     errors.VersionReclaimed("version 3 is gone", version=3),
     errors.Storage("the disk is full", storage_class="permanent"),
+    errors.EmbeddingFailed("the provider answered 503", provider="openai", attempts=4, status=503, retryable=True),
 ]
 
 
@@ -64,6 +65,7 @@ EVERY_KIND = [
         (errors.UnsupportedFormat, 1, 500),
         (errors.VersionReclaimed, 1, 410),
         (errors.Storage, 1, 500),
+        (errors.EmbeddingFailed, 1, 502),
     ],
 )
 def test_a_kind_says_how_doors_answer(kind: type[errors.OmnigraphError], exit_code: int, http_status: int) -> None:

@@ -21,6 +21,8 @@ class TableBatch:
     """Where each row came from: the line of a text, or the row of a table, counted from 1."""
     explicit_id: pa.BooleanArray
     """Whether the record itself named the id. False for nodes with a key, whose ids follow from it."""
+    source: str | None = None
+    """The file the rows came from, where there is one."""
 
 
 @dataclass(frozen=True)

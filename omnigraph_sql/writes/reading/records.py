@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ def read_records(
     faults = Faults(source_name(source), "line", on_reject)
     reader = RecordReader(catalog, faults, limits)
     for block in blocks(source, min(max(batch_bytes, 1), _LARGEST_BLOCK), limits, faults):
-        yield from reader.read(block)
+        for batch in reader.read(block):
+            yield replace(batch, source=faults.source)
 
 
 class RecordReader:

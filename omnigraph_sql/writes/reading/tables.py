@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,8 @@ def read_tables(
         layout = _layout(layouts, name)
         names = [*layout.properties, "id", *(alias for pair in _ENDPOINTS.values() for alias in pair)]
         with opened(source, layout.key, names) as stream:
-            yield from _TableReader(layout, stream, Faults(stream.name, "row", on_reject), limits).read(batch_bytes)
+            for batch in _TableReader(layout, stream, Faults(stream.name, "row", on_reject), limits).read(batch_bytes):
+                yield replace(batch, source=stream.name)
 
 
 def _layout(layouts: Layouts, name: str) -> Layout:
