@@ -25,6 +25,7 @@ from omnigraph_sql.writes.protocol import Provenance
 from omnigraph_sql.writes.reading import read_records, read_tables
 from omnigraph_sql.writes.recovery import sweep
 from omnigraph_sql.writes.rejects import Rejects, RejectTarget
+from omnigraph_sql.writes.relational import RelationalWriter
 from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
 
 _SYSTEM_PREFIX = "omnigraph:"
@@ -173,6 +174,11 @@ class Graph:
     def ingest(self, data: Any, *, branch: str, mode: str, base: str = MAIN, actor: str | None = None) -> LoadResult:
         """A load that creates its branch from `base` when it is missing."""
         return self.load(data, mode=mode, branch=branch, base=base, actor=actor)
+
+    def tables(self, branch: str = MAIN, *, actor: str | None = None, message: str | None = None) -> RelationalWriter:
+        """Writes relational tables, views and schemas of a branch; every call is one commit."""
+        self._require_writable()
+        return RelationalWriter(self._engine, branch, Provenance("Load", self._actor_for(actor), message))
 
     # Branches and history
 

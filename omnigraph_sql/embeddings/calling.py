@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from omnigraph_sql.embeddings.http import Answer, Transport
 
 T = TypeVar("T")
-CALLS_AT_ONCE = 4
 _SHOWN = 200
 _TELLING = 8
 """This many characters of a key in a row give it away."""
@@ -96,7 +95,7 @@ class Caller:
 
         with self._lock:
             if self._transport is None:
-                self._transport = Transport(str(self._settings.base_url), CALLS_AT_ONCE)
+                self._transport = Transport(str(self._settings.base_url))
             return self._transport
 
     def _refusal(self, answer: Answer) -> _Failure:

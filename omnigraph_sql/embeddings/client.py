@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from omnigraph_sql.embeddings.cache import DEFAULT_BYTES, Key, VectorCache
-from omnigraph_sql.embeddings.calling import CALLS_AT_ONCE, Caller
+from omnigraph_sql.embeddings.calling import Caller
 from omnigraph_sql.embeddings.mock import mock_vectors
 from omnigraph_sql.embeddings.providers import DIALECTS, Role, read_answer
 from omnigraph_sql.embeddings.settings import MOCK, Settings
@@ -21,6 +21,7 @@ from omnigraph_sql.errors import BadRequest, EmbeddingFailed
 
 REQUEST_BYTES = 256 << 10
 """Of all texts in one request, unless a single one is longer: providers limit the tokens of a request, too."""
+_CALLS_AT_ONCE = 4
 _MOCK_TEXTS = 1024
 _BYTES_PER_NUMBER = 40
 _BYTES_BESIDES = 1 << 20
@@ -117,7 +118,7 @@ class Client:
         if self.provider == MOCK or len(batches) < 2:
             yield from map(compute, batches)
             return
-        with ThreadPoolExecutor(min(CALLS_AT_ONCE, len(batches))) as pool:
+        with ThreadPoolExecutor(min(_CALLS_AT_ONCE, len(batches))) as pool:
             try:
                 yield from pool.map(compute, batches)
             except BaseException:

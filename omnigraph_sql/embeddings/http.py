@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _REFUSAL_BYTES = 64 << 10
 """What is read of an answer that is not a success."""
+_KEPT_OPEN = 32
+"""Connections kept for the next request; several threads may use several at a time."""
 _BROKEN_OFF = "broke off the connection before its answer was complete"
 
 
@@ -50,8 +52,8 @@ class Answer:
 class Transport:
     """Connections to one server, kept open between requests. Safe to use from several threads."""
 
-    def __init__(self, base_url: str, connections: int) -> None:
-        self._pools = _pools(base_url, connections)
+    def __init__(self, base_url: str) -> None:
+        self._pools = _pools(base_url)
 
     def post(self, request: Request, *, seconds: float, largest: int) -> Answer:
         """Send a request, once. Connecting, sending and reading up to `largest` bytes take `seconds` at most, together.
@@ -95,7 +97,7 @@ def _read(response: urllib3.BaseHTTPResponse, largest: int) -> Answer:
     except BaseException:
         response.close()
         raise
-    if response.length_remaining or len(body) > _REFUSAL_BYTES:
+    if not is_success and len(body) > _REFUSAL_BYTES:
         response.close()  # the rest of it would be in the way of the next answer
     response.release_conn()
     return Answer(response.status, body, _seconds(response.headers.get("Retry-After")))
@@ -180,9 +182,9 @@ class _SecurePool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
 
 
-def _pools(base_url: str, connections: int) -> urllib3.PoolManager:
+def _pools(base_url: str) -> urllib3.PoolManager:
     proxy = _proxy(base_url)
-    options: dict[str, Any] = {"num_pools": 1, "maxsize": connections}
+    options: dict[str, Any] = {"num_pools": 1, "maxsize": _KEPT_OPEN}
     if proxy is None:
         pools = urllib3.PoolManager(**options)
     else:

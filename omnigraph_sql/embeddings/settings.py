@@ -168,11 +168,9 @@ def _api_key(provider: str, given: str | None, variables: Mapping[str, str]) -> 
     names = _PROVIDERS[provider].keys
     key = (given or "").strip() or next(filter(None, (_text(variables, name) for name in names)), "")
     if not key:
-        raise Configuration(
-            f"the embedding provider {provider} needs a key",
-            what="embedding key",
-            hint=f"set {' or '.join(names)}; a server of your own that asks for none takes any text",
-        )
+        own = "; a server of your own that asks for none takes any text" if provider == DEFAULT_PROVIDER else ""
+        hint = f"set {' or '.join(names)}{own}"
+        raise Configuration(f"the embedding provider {provider} needs a key", what="embedding key", hint=hint)
     # What an HTTP header cannot hold would be refused further down, in a message that quotes it.
     if not (key.isascii() and key.isprintable()):
         text = f"the key of the embedding provider {provider} holds characters that are no part of a key"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _BLANK = re.compile(r"[ \t\r\n]*")
-# Numbers stay texts: of values only the end is of interest.
-_values = json.JSONDecoder(parse_int=str, parse_float=str)
+# Of values only the end is of interest; integers stay texts because Python refuses to read very long ones.
+_values = json.JSONDecoder(parse_int=str)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -34,7 +34,16 @@ class Tombstone:
     version: int
 
 
-Change: TypeAlias = RegisterTable | Update | Tombstone
+@dataclass(frozen=True)
+class Define:
+    """Give a view or schema a definition; none drops it."""
+
+    table_key: str
+    revision: int
+    definition: Mapping[str, Any] | None
+
+
+Change: TypeAlias = RegisterTable | Update | Tombstone | Define
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,9 @@ def check_batch(snapshot: Snapshot, changes: Iterable[Change]) -> None:
                 raise Conflict(f"{change.table_key} is registered under another path", reason="registration")
             registered.add(change.table_key)
             continue
+        if isinstance(change, Define):
+            _check_definition(snapshot, change)
+            continue
         key = (change.table_key, change.version)
         if change.table_key not in registered:
             raise Conflict(f"{change.table_key} is not registered", reason="unknown table")
@@ -64,6 +76,12 @@ def check_batch(snapshot: Snapshot, changes: Iterable[Change]) -> None:
         seen.add(key)
         if isinstance(change, Update):
             _check_update(snapshot, change)
+
+
+def _check_definition(snapshot: Snapshot, change: Define) -> None:
+    if change.revision != snapshot.pin(change.table_key) + 1:
+        text = f"{change.table_key} is at revision {snapshot.pin(change.table_key)} already"
+        raise Conflict(text, reason="existing version", hint="read again and repeat the change")
 
 
 def _check_update(snapshot: Snapshot, change: Update) -> None:
@@ -100,6 +118,10 @@ def _row(change: Change) -> dict[str, Any]:
         case Tombstone():
             object_id = f"{change.table_key}$tombstone${change.version:020d}"
             return _blank(object_id, "table_tombstone", change.table_key) | {"table_version": change.version}
+        case Define():
+            text = None if change.definition is None else json.dumps(change.definition, sort_keys=True)
+            kind = change.table_key.partition(":")[0]
+            return _blank(change.table_key, kind, change.table_key) | {"metadata": text, "table_version": change.revision}
 
 
 def _blank(object_id: str, object_type: str, table_key: str) -> dict[str, Any]:

@@ -28,6 +28,15 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Definition:
+    """A view or schema of a snapshot; without metadata it was dropped, and only its revision is left."""
+
+    table_key: str
+    revision: int
+    metadata: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
 class Intent:
     """What a publish says about its commit; kept in the head row of the manifest."""
 
@@ -65,6 +74,10 @@ class Snapshot:
     """The format of the manifest."""
     incarnation: str = field(default="", repr=False, compare=False)
     """Tells a branch from an earlier one of its name."""
+    definitions: Mapping[str, Definition] = field(default_factory=lambda: MappingProxyType({}))
+    """Views and schemas by key, also those that were dropped."""
+    dropped: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
+    """The last versions of tables that were dropped."""
 
     def entry(self, table_key: str) -> Entry:
         found = self.entries.get(table_key)
@@ -77,9 +90,24 @@ class Snapshot:
         return self.head.graph_commit_id if self.head else f"manifest:{self.branch}:v{self.manifest_version}"
 
     def pin(self, table_key: str) -> int:
-        """The visible version; 0 for an unknown table, the greatest tombstone where only tombstones remain."""
+        """The visible version; 0 for an unknown table, the greatest tombstone where only tombstones remain.
+
+        Of a view or schema it is the revision.
+        """
+        defined = self.definitions.get(table_key)
+        if defined is not None:
+            return defined.revision
         found = self.entries.get(table_key)
         return found.version if found else self.tombstones.get(table_key, 0)
+
+    def defined(self, table_key: str) -> Definition | None:
+        """A view or schema that exists."""
+        found = self.definitions.get(table_key)
+        return found if found is not None and found.metadata is not None else None
+
+    def state(self, table_key: str) -> tuple[Entry | None, int]:
+        """Everything about a key that a write may rely on."""
+        return self.entries.get(table_key), self.pin(table_key)
 
 
 def reconstruct(
@@ -94,12 +122,12 @@ def reconstruct(
 def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, Any]], *, stamp: int) -> Snapshot:
     """The snapshot of a later version, from an earlier one and the rows that were added or replaced since.
 
-    Rows are never removed, and a table that a tombstone hides comes back with a later version only, so nothing that the
-    earlier snapshot left out can matter again.
+    Rows are never removed, and a table that a tombstone hides comes back with a later version only.
     """
     locations = dict(base.locations)
     tombstones = dict(base.tombstones)
     newest: dict[str, Mapping[str, Any]] = {}
+    definitions = dict(base.definitions)
     head = base.head
     unknown: set[str] = set()
     for row in rows:
@@ -111,15 +139,19 @@ def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, A
                 newest[key] = row
         elif kind == "table_tombstone":
             tombstones[key] = max(tombstones.get(key, 0), row["table_version"])
+        elif kind in ("view", "schema"):
+            text = row["metadata"]
+            definitions[key] = Definition(key, row["table_version"], None if text is None else json.loads(text))
         elif kind == GRAPH_HEAD:
             head = Intent.from_json(row["metadata"])
         elif kind not in KNOWN_TYPES:
             unknown.add(kind)
-    entries = dict(base.entries)
+    entries = {**base.dropped, **base.entries}
     for key, row in newest.items():
         if key not in entries or row["table_version"] >= entries[key].version:
             entries[key] = _entry(key, locations, row)
     visible = {key: entries[key] for key in sorted(entries) if entries[key].version > tombstones.get(key, -1)}
+    dropped = {key: entry for key, entry in entries.items() if key not in visible}
     return Snapshot(
         base.branch,
         manifest_version,
@@ -130,6 +162,8 @@ def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, A
         base.unknown_types | unknown,
         stamp,
         base.incarnation,
+        MappingProxyType(definitions),
+        MappingProxyType(dropped),
     )
 
 

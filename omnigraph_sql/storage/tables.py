@@ -79,6 +79,27 @@ class TableStorage:
         )
         return SnapshotHandle(path, None, dataset.version, dataset)
 
+    def ensure_table(self, path: str) -> int:
+        """The first version of a table that branches of the graph fork from: it has no rows. Safe to race."""
+        uri = self.dataset_uri(path)
+        if not self.table_exists(path):
+            self.calls["create"] += 1
+            empty = pa.schema([pa.field("_", pa.null())]).empty_table()
+            created = write_fragments(
+                empty,
+                uri,
+                mode="create",
+                return_transaction=True,
+                enable_stable_row_ids=True,
+                data_storage_version=STORAGE_VERSION,
+            )
+            try:
+                lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
+            except OSError as error:
+                if not self.table_exists(path):
+                    raise translate(error, path) from error
+        return 1
+
     def open_at(self, path: str, branch: str | None, version: int, transaction_uuid: str | None = None) -> SnapshotHandle:
         """A version of a table. Handles are kept, so a repeated open costs nothing."""
         key = (path, branch, version, transaction_uuid)
@@ -160,7 +181,7 @@ class TableStorage:
             self.calls["rows"] += batch.num_rows
             yield batch
 
-    def count(self, handle: SnapshotHandle, filter: pc.Expression | None = None) -> int:
+    def count(self, handle: SnapshotHandle, filter: pc.Expression | str | None = None) -> int:
         self.calls["count"] += 1
         return int(handle._dataset.count_rows(filter))
 
@@ -200,10 +221,12 @@ class TableStorage:
         count = sum(fragment.num_rows for fragment in operation.fragments)
         return self._staged(handle, transaction, mode, operation_id, count)
 
-    def stage_merge_insert(self, handle: SnapshotHandle, rows: Rows, operation_id: str) -> StagedHandle:
-        """Upsert by id: whole rows are replaced, new ones inserted. Ids must be distinct."""
+    def stage_merge_insert(
+        self, handle: SnapshotHandle, rows: Rows, operation_id: str, keys: Sequence[str] = ("id",)
+    ) -> StagedHandle:
+        """Upsert by the keys: whole rows are replaced, new ones inserted. Keys must be distinct."""
         self.calls["stage"] += 1
-        builder = handle._dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        builder = handle._dataset.merge_insert(list(keys)).when_matched_update_all().when_not_matched_insert_all()
         transaction, stats = builder.execute_uncommitted(rows)
         return self._staged(
             handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"]
@@ -215,6 +238,18 @@ class TableStorage:
         keys = pa.table({"id": ids.cast(pa.string())}, schema=pa.schema([self.schema(handle).field("id")]))
         transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
         return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
+
+    def stage_rewrite(
+        self, handle: SnapshotHandle, condition: str | None, rows: Rows | None, operation_id: str
+    ) -> StagedHandle:
+        """Remove the rows that satisfy a condition (none without one) and add others."""
+        stage = self.stage_rows(handle)
+        if condition is not None:
+            for batch in self.scan(handle, ["_rowaddr"], condition):
+                stage.remove(batch.column(0))
+        if rows is not None:
+            stage.insert(rows)
+        return stage.finish(operation_id)
 
     def stage_rows(self, handle: SnapshotHandle) -> RowStage:
         """Changed, new and removed rows of one write, given piece by piece."""
@@ -334,11 +369,13 @@ class RowStage:
         self._rows = 0
         self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
 
-    def insert(self, rows: pa.Table) -> None:
+    def insert(self, rows: Rows) -> None:
         """New rows."""
-        if rows.num_rows:
-            self._new += write_fragments(rows, self._dataset, mode="append")
-            self._rows += rows.num_rows
+        if isinstance(rows, pa.Table) and rows.num_rows == 0:
+            return
+        fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
+        self._new += fragments
+        self._rows += sum(each.num_rows for each in fragments)
 
     def change(self, rows: pa.Table, row_ids: pa.Array, addresses: pa.Array) -> None:
         """Rows that replace those with these row ids, which are at these addresses."""

@@ -14,6 +14,7 @@ from omnigraph_sql.manifest.changes import Change, RegisterTable, Update, manife
 from omnigraph_sql.manifest.coordinator import CURRENT_STAMP
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.columns import table_key, table_schema
+from omnigraph_sql.storage.names import fnv1a64_hex
 from omnigraph_sql.storage.objects import ObjectStore, resolve_root
 from omnigraph_sql.writes.engine import Engine, assemble
 from omnigraph_sql.writes.recovery import now_us, reconcile_journal, sweep
@@ -38,14 +39,6 @@ def compile_or_raise(schema: str) -> Catalog:
             code=error.code,
             hint=error.hint,
         ) from None
-
-
-def fnv1a64_hex(text: str) -> str:
-    """The directory name of a type: FNV-1a, 64 bits, over its UTF-8 bytes."""
-    value = 0xCBF29CE484222325
-    for byte in text.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return f"{value:016x}"
 
 
 def table_path(type_: NodeType | EdgeType) -> str:

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from omnigraph_sql import failpoints, ulid
 from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
-from omnigraph_sql.manifest.changes import Pin, Update
-from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, lineage
+from omnigraph_sql.manifest.changes import Define, Pin, RegisterTable, Tombstone, Update
+from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, lineage
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import check_expected
 from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
@@ -34,12 +34,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TableWrite:
-    """What happens to one table. `rows` for append, merge and overwrite; `ids` for delete."""
+    """What happens to one table.
+
+    `rows` for append, merge, overwrite, upsert (by `keys`), rewrite and create; `ids` for delete; a rewrite removes the rows
+    that satisfy `condition` and adds `rows`. A table that does not exist yet is created at `path`.
+    """
 
     table_key: str
     kind: str
     rows: TableRows | None = None
     ids: pa.Array | None = None
+    keys: tuple[str, ...] = ()
+    condition: str | None = None
+    path: str | None = None
 
     @property
     def strict(self) -> bool:
@@ -55,6 +62,17 @@ class Prepared(Generic[T]):
     reads: frozenset[str]
     result: T
     strict: bool = False
+    changes: tuple[Tombstone | Define, ...] = ()
+    """What is published besides new versions of tables."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.writes and not self.changes
+
+    @property
+    def keys(self) -> set[str]:
+        """Everything the operation changes."""
+        return {write.table_key for write in self.writes} | {change.table_key for change in self.changes}
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,7 @@ def execute(
         engine.publisher.reconcile(snapshot)
         precondition(snapshot)
         first = Attempt(snapshot, prepare(snapshot))
-        if not first.prepared.writes:
+        if first.prepared.is_empty:
             return Outcome(None, first.prepared.result)
         stage_tables(engine, first)
         failpoints.hit("mutation.post_stage_pre_gates")
@@ -123,7 +141,7 @@ def _gated(
     provenance: Provenance,
     precondition: Callable[[Snapshot], None],
 ) -> Outcome[T]:
-    keys = [table_lock(write.table_key, branch) for write in first.prepared.writes]
+    keys = [table_lock(key, branch) for key in first.prepared.keys]
     with engine.locks.hold(keys, shared=["__schema__"]):
         _refuse_schema_apply(engine)
         fresh = engine.coordinator.fresh(branch)
@@ -136,14 +154,11 @@ def _gated(
             if _is_strict(first.prepared):
                 check_expected(fresh, _expected(first))
             attempt = Attempt(fresh, prepare(fresh))
-            if not {write.table_key for write in attempt.prepared.writes} <= {w.table_key for w in first.prepared.writes}:
-                raise ExpectedVersionMismatch(
-                    "the write touches other tables than when it was prepared",
-                    table_key=attempt.prepared.writes[0].table_key,
-                    expected=0,
-                    actual=0,
-                )
-            if not attempt.prepared.writes:
+            others = attempt.prepared.keys - first.prepared.keys
+            if others:
+                text = "the write touches other tables than when it was prepared"
+                raise ExpectedVersionMismatch(text, table_key=min(others), expected=0, actual=0)
+            if attempt.prepared.is_empty:
                 return Outcome(None, attempt.prepared.result)
             stage_tables(engine, attempt)
         _check_drift(engine, attempt)
@@ -154,7 +169,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
     """Publish what was prepared and staged earlier, if nothing it relies on has moved."""
     branch = engine.coordinator.require(branch)
     sweep(engine, full=False)
-    keys = [table_lock(write.table_key, branch) for write in attempt.prepared.writes]
+    keys = [table_lock(key, branch) for key in attempt.prepared.keys]
     with engine.locks.hold(keys, shared=["__schema__"]):
         _refuse_schema_apply(engine)
         fresh = engine.coordinator.fresh(branch)
@@ -162,7 +177,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
         if replay is not None:
             return Outcome(replay, attempt.prepared.result, replayed=True)
         check_expected(fresh, _expected(attempt))
-        if not attempt.prepared.writes:
+        if attempt.prepared.is_empty:
             return Outcome(None, attempt.prepared.result)
         _check_drift(engine, attempt)
         return _commit(engine, branch, attempt, provenance)
@@ -182,11 +197,11 @@ def _replay(engine: Engine, snapshot: Snapshot, provenance: Provenance) -> Commi
 
 
 def _touched(attempt: Attempt[T]) -> set[str]:
-    return {write.table_key for write in attempt.prepared.writes} | attempt.prepared.reads
+    return attempt.prepared.keys | attempt.prepared.reads
 
 
 def _moved(attempt: Attempt[T], fresh: Snapshot) -> bool:
-    return any(attempt.snapshot.entries.get(key) != fresh.entries.get(key) for key in _touched(attempt))
+    return any(attempt.snapshot.state(key) != fresh.state(key) for key in _touched(attempt))
 
 
 def _expected(attempt: Attempt[T]) -> dict[str, Pin]:
@@ -206,8 +221,7 @@ def owner_of(table_branch: str | None) -> str | None:
 
 
 def needs_fork(snapshot: Snapshot, entry: Entry) -> bool:
-    owner = owner_of(entry.branch)
-    return owner != (None if snapshot.branch == "main" else snapshot.branch)
+    return (owner_of(entry.branch) or MAIN) != snapshot.branch
 
 
 def _open(engine: Engine, entry: Entry) -> SnapshotHandle:
@@ -217,8 +231,8 @@ def _open(engine: Engine, entry: Entry) -> SnapshotHandle:
 def stage_tables(engine: Engine, attempt: Attempt[T]) -> None:
     """Write the files of every table that lives on this branch already; forked tables are staged on their fork."""
     for write in attempt.prepared.writes:
-        entry = attempt.snapshot.entry(write.table_key)
-        if not needs_fork(attempt.snapshot, entry):
+        entry = attempt.snapshot.entries.get(write.table_key)
+        if entry is not None and not needs_fork(attempt.snapshot, entry):
             attempt.staged[write.table_key] = stage_write(engine, _open(engine, entry), write, "")
 
 
@@ -228,17 +242,24 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
         assert write.ids is not None
         return storage.stage_delete(handle, write.ids, operation_id)
     assert write.rows is not None
+    if write.kind == "rewrite":
+        rows = write.rows.reader() if write.rows.num_rows else None
+        return storage.stage_rewrite(handle, write.condition, rows, operation_id)
+    if write.kind == "upsert":
+        return storage.stage_merge_insert(handle, write.rows.reader(), operation_id, keys=write.keys)
     if write.kind == "merge" and write.rows.is_large:
         return stage_upsert(storage, handle, write.rows, operation_id)
-    stage = {"append": storage.stage_append, "merge": storage.stage_merge_insert, "overwrite": storage.stage_overwrite}
-    return stage[write.kind](handle, write.rows.reader(), operation_id)
+    if write.kind == "merge":
+        return storage.stage_merge_insert(handle, write.rows.reader(), operation_id)
+    stage = storage.stage_append if write.kind == "append" else storage.stage_overwrite
+    return stage(handle, write.rows.reader(), operation_id)
 
 
 def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
     """A head ahead of what the manifest shows belongs to somebody; a write never folds it in."""
     for write in attempt.prepared.writes:
-        entry = attempt.snapshot.entry(write.table_key)
-        if needs_fork(attempt.snapshot, entry):
+        entry = attempt.snapshot.entries.get(write.table_key)
+        if entry is None or needs_fork(attempt.snapshot, entry):
             continue
         head = engine.storage.newest_version(_open(engine, entry))
         if head <= entry.version:
@@ -267,13 +288,18 @@ def _is_claimed(engine: Engine, branch: str, table_key: str) -> bool:
 
 def _commit(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance) -> Outcome[T]:
     operation_id = ulid.new()
-    sidecar = _sidecar(branch, attempt, provenance, operation_id)
+    sidecar = _sidecar(engine, branch, attempt, provenance, operation_id)
+    if not sidecar.tables:
+        # Nothing but rows of the manifest: the publish is the whole operation, and it is atomic by itself.
+        published = engine.publisher.publish(branch, sidecar.changes, _expected(attempt), sidecar.intent)
+        return Outcome(published.commit, attempt.prepared.result, published.replayed)
     with engine.locks.own(operation_id), _undone(engine, sidecar) as effects:
         effects.recovered = None
         engine.sidecars.write(sidecar)
         effects.started = True
         failpoints.hit("write.post_sidecar_pre_effect")
-        changes = [_effect(engine, sidecar, attempt, write) for write in _ordered(attempt)]
+        updates = [_effect(engine, sidecar, attempt, write) for write in _ordered(attempt)]
+        changes = [*sidecar.changes, *updates]
         failpoints.hit("write.post_effects_pre_publish")
         published = engine.publisher.publish(branch, changes, _expected(attempt), sidecar.intent)
         if published.commit.graph_commit_id != sidecar.intent.graph_commit_id:
@@ -293,17 +319,22 @@ def _ordered(attempt: Attempt[T]) -> list[TableWrite]:
     return sorted(attempt.prepared.writes, key=lambda write: write.table_key)
 
 
-def _sidecar(branch: str, attempt: Attempt[T], provenance: Provenance, operation_id: str) -> Sidecar:
-    tables = []
+def _sidecar(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance, operation_id: str) -> Sidecar:
+    tables, registrations = [], []
     for write in _ordered(attempt):
-        entry = attempt.snapshot.entry(write.table_key)
+        entry = attempt.snapshot.entries.get(write.table_key)
+        fork = f"{branch}.{operation_id[-10:]}"
+        if entry is None:
+            tables.append(_new_table(engine, attempt.snapshot, write, fork))
+            registrations.append(RegisterTable(write.table_key, tables[-1].table_path))
+            continue
         forks = needs_fork(attempt.snapshot, entry)
         staged = attempt.staged.get(write.table_key)
         tables.append(
             SidecarTable(
                 write.table_key,
                 entry.path,
-                f"{branch}.{operation_id[-10:]}" if forks else entry.branch,
+                fork if forks else entry.branch,
                 entry.version,
                 entry.version + 1,
                 (staged.transaction_uuid,) if staged else (),
@@ -323,7 +354,30 @@ def _sidecar(branch: str, attempt: Attempt[T], provenance: Provenance, operation
         message=provenance.message,
         idempotency_key=provenance.idempotency_key,
     )
-    return Sidecar(operation_id, provenance.writer_kind, branch, provenance.actor, intent, tuple(tables))
+    changes = attempt.prepared.changes
+    return Sidecar(
+        operation_id,
+        provenance.writer_kind,
+        branch,
+        provenance.actor,
+        intent,
+        tuple(tables),
+        tuple(each for each in registrations if each.table_key not in attempt.snapshot.locations),
+        tuple(each for each in changes if isinstance(each, Tombstone)),
+        tuple(each for each in changes if isinstance(each, Define)),
+    )
+
+
+def _new_table(engine: Engine, snapshot: Snapshot, write: TableWrite, fork: str) -> SidecarTable:
+    """A table that does not exist on this branch: a fork of what was there before it was dropped, or of an empty table."""
+    assert write.path is not None
+    pin, before = snapshot.pin(write.table_key), snapshot.dropped.get(write.table_key)
+    if before is None:
+        start: tuple[str | None, int] = (None, engine.storage.ensure_table(write.path))
+    else:
+        start = (before.branch, engine.storage.open_head(before.path, before.branch).version)
+    # The first version must lie above the one at which the table was dropped.
+    return SidecarTable(write.table_key, write.path, fork, pin, max(start[1], pin) + 1, (), start)
 
 
 def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableWrite) -> Update:
@@ -334,6 +388,9 @@ def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableW
     if table.fork_from is not None and table.table_branch is not None:
         handle = engine.storage.fork(table.table_path, *table.fork_from, table.table_branch)
         failpoints.hit("write.post_fork_pre_commit")
+        while handle.version + 1 < table.post_commit_version:
+            bump = engine.storage.stage_rewrite(handle, None, None, sidecar.operation_id)
+            handle = engine.storage.commit_staged(handle, bump)
         staged = stage_write(engine, handle, write, sidecar.operation_id)
     else:
         handle = _open(engine, attempt.snapshot.entry(write.table_key))

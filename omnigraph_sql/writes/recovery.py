@@ -114,7 +114,7 @@ def classify(engine: Engine, sidecar: Sidecar, table: SidecarTable, snapshot: Sn
     except NotFound:
         return Classified(table, Movement.NO_MOVEMENT, pin, pin)
     # A fork counts on from the version it was made at, whatever happened to the table it came from.
-    base = table.expected_version if table.fork_from is not None else pin
+    base = table.fork_from[1] if table.fork_from is not None else pin
     if handle.version < base:
         return Classified(table, Movement.INVARIANT_VIOLATION, pin, handle.version)
     operations = [
@@ -122,25 +122,25 @@ def classify(engine: Engine, sidecar: Sidecar, table: SidecarTable, snapshot: Sn
     ]
     if sidecar.operation_id not in operations:
         return Classified(table, Movement.NO_MOVEMENT, pin, handle.version)
-    ours = pin == table.expected_version and operations == [sidecar.operation_id]
+    ours = pin == table.expected_version and set(operations) == {sidecar.operation_id}
     return Classified(table, Movement.ROLLED_PAST if ours else Movement.UNEXPECTED, pin, handle.version)
 
 
 def _roll_forward(engine: Engine, sidecar: Sidecar, tables: list[Classified]) -> None:
     changes: list[Update] = []
     for each in tables:
-        handle = engine.storage.open_at(each.table.table_path, each.table.table_branch, each.table.expected_version + 1)
+        handle = engine.storage.open_at(each.table.table_path, each.table.table_branch, each.head)
         state = engine.storage.state(handle)
         changes.append(
             Update(each.table.table_key, state.version, each.table.table_branch, state.row_count, state.transaction_uuid)
         )
     intent = replace(sidecar.intent, actor_id=ACTOR)
-    everything: list[Change] = [*sidecar.registrations, *changes, *sidecar.tombstones]
+    everything: list[Change] = [*sidecar.changes, *changes]
     published = engine.publisher.publish(sidecar.branch, everything, expected_pins(sidecar.tables), intent)
     if published.commit.graph_commit_id != intent.graph_commit_id:
         roll_back(engine, sidecar, tables)  # its idempotency key was published by another operation
         return
-    _finish(engine, sidecar, "RolledForward", published.commit, [(each, each.pin + 1) for each in tables])
+    _finish(engine, sidecar, "RolledForward", published.commit, [(each, each.head) for each in tables])
 
 
 def roll_back(engine: Engine, sidecar: Sidecar, tables: Iterable[Classified]) -> None:

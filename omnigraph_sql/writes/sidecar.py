@@ -14,7 +14,7 @@ from typing import Any
 
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import NotFound
-from omnigraph_sql.manifest.changes import RegisterTable, Tombstone
+from omnigraph_sql.manifest.changes import Change, Define, RegisterTable, Tombstone
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.objects import ObjectStore
 
@@ -49,7 +49,13 @@ class Sidecar:
     tables: tuple[SidecarTable, ...]
     registrations: tuple[RegisterTable, ...] = ()
     tombstones: tuple[Tombstone, ...] = ()
+    definitions: tuple[Define, ...] = ()
     started_at: float = field(default_factory=time.time)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What is published besides the new versions of the tables."""
+        return (*self.registrations, *self.tombstones, *self.definitions)
 
     @property
     def name(self) -> str:
@@ -69,7 +75,7 @@ class Sidecar:
             "pointer_updates": [],
             "registrations": [asdict(each) for each in self.registrations],
             "tombstones": [asdict(each) for each in self.tombstones],
-            "definitions": [],
+            "definitions": [asdict(each) for each in self.definitions],
         }
         return json.dumps(entry, indent=1)
 
@@ -100,6 +106,7 @@ class Sidecar:
                 tables,
                 tuple(RegisterTable(**each) for each in entry["registrations"]),
                 tuple(Tombstone(**each) for each in entry["tombstones"]),
+                tuple(Define(**each) for each in entry["definitions"]),
                 entry["started_at"],
             )
         except (KeyError, TypeError) as error:

@@ -210,6 +210,15 @@ def test_connections_are_kept_open() -> None:
     assert ports[3] != ports[2]
 
 
+def test_connections_are_kept_open_after_long_answers() -> None:
+    with serving(Provider()) as provider:
+        asking = client(provider)
+        for text in "abc":
+            asking.embed([text], dimension=20_000)
+
+    assert len({seen.connection for seen in provider.seen}) == 1
+
+
 def test_many_threads_can_share_a_client() -> None:
     texts = [f"text {number}" for number in range(60)]
     with serving(Provider()) as provider:

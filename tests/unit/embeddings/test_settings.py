@@ -34,8 +34,16 @@ def test_openai_does_not_take_the_key_of_another() -> None:
         resolve("openai", environ={"OPENROUTER_API_KEY": SECRET})
 
     assert caught.value.what == "embedding key"
-    assert caught.value.hint is not None
-    assert "set OPENAI_API_KEY;" in caught.value.hint
+    assert caught.value.hint == "set OPENAI_API_KEY"
+
+
+def test_the_default_provider_says_which_keys_it_takes() -> None:
+    with pytest.raises(Configuration, match="the embedding provider openai-compatible needs a key") as caught:
+        resolve(environ={"OPENAI_API_KEY": " "})
+
+    assert caught.value.hint == (
+        "set OPENROUTER_API_KEY or OPENAI_API_KEY; a server of your own that asks for none takes any text"
+    )
 
 
 def test_the_mock_needs_nothing() -> None:
