@@ -29,7 +29,7 @@ APPEND = "query q($name: String) { insert Note { text: $name } }"
 
 PARTS = (
     ("stage the rows", "protocol.py", "stage_write"),
-    ("look for drift", "tables.py", "open_head"),
+    ("look for drift", "tables.py", "newest_version"),
     ("write the sidecar", "sidecar.py", "write"),
     ("commit the table", "tables.py", "commit_staged"),
     ("look at the manifest", "coordinator.py", "fresh"),

@@ -112,10 +112,6 @@ class TableStorage:
         self._keep(key, handle)
         return handle
 
-    def keep(self, handle: SnapshotHandle, transaction_uuid: str) -> None:
-        """Let `open_at` find a version that a commit has just handed out, instead of opening it again."""
-        self._keep((handle.path, handle.branch, handle.version, transaction_uuid), handle)
-
     def _keep(self, key: tuple[str, str | None, int, str | None], handle: SnapshotHandle) -> None:
         with self._lock:
             self._handles[key] = handle
@@ -125,6 +121,14 @@ class TableStorage:
     def open_head(self, path: str, branch: str | None) -> SnapshotHandle:
         """The newest version of a table on a branch."""
         return self._open(path, branch, None)
+
+    def newest_version(self, handle: SnapshotHandle) -> int:
+        """The head of the table that a handle belongs to, without opening it."""
+        self.calls["probe"] += 1
+        try:
+            return int(handle._dataset.latest_version)
+        except (ValueError, OSError) as error:
+            raise self._missing(handle.path, handle.branch, None, error) from error
 
     def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
         self.calls["open"] += 1
@@ -181,10 +185,10 @@ class TableStorage:
         self.calls["count"] += 1
         return int(handle._dataset.count_rows(filter))
 
-    def state(self, handle: SnapshotHandle) -> TableState:
-        """Row count and transaction of an opened version."""
-        info = self.read_transaction(handle, handle.version)
-        return TableState(handle.version, int(handle._dataset.count_rows()), info.uuid)
+    def state(self, handle: SnapshotHandle, made_by: StagedHandle | None = None) -> TableState:
+        """Row count and transaction of an opened version; `made_by` is the staged write, if the caller committed it."""
+        own = self.read_transaction(handle, handle.version).uuid if made_by is None else str(made_by._transaction.uuid)
+        return TableState(handle.version, int(handle._dataset.count_rows()), own)
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
         """Which write made a version."""
@@ -244,7 +248,7 @@ class TableStorage:
             for batch in self.scan(handle, ["_rowaddr"], condition):
                 stage.remove(batch.column(0))
         if rows is not None:
-            stage.insert(rows)
+            stage.add(rows)
         return stage.finish(operation_id)
 
     def stage_rows(self, handle: SnapshotHandle) -> RowStage:
@@ -321,7 +325,9 @@ class TableStorage:
             wanted = staged.base_version + 1
             text = f"{staged.path} was changed by another writer: version {dataset.version} instead of {wanted}"
             raise Conflict(text, reason="rebased", hint="repeat the write")
-        return SnapshotHandle(staged.path, staged.branch, dataset.version, dataset)
+        new = SnapshotHandle(staged.path, staged.branch, dataset.version, dataset)
+        self._keep((new.path, new.branch, new.version, staged._transaction.uuid), new)
+        return new
 
     # Table branches
 
@@ -363,7 +369,7 @@ class RowStage:
         self._rows = 0
         self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
 
-    def insert(self, rows: Rows) -> None:
+    def add(self, rows: Rows) -> None:
         """New rows."""
         if isinstance(rows, pa.Table) and rows.num_rows == 0:
             return

@@ -261,16 +261,16 @@ def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
         entry = attempt.snapshot.entries.get(write.table_key)
         if entry is None or needs_fork(attempt.snapshot, entry):
             continue
-        head = engine.storage.open_head(entry.path, entry.branch)
-        if head.version <= entry.version:
+        head = engine.storage.newest_version(_open(engine, entry))
+        if head <= entry.version:
             continue
         claimed = _is_claimed(engine, attempt.snapshot.branch, write.table_key)
         if not claimed and undo_unclaimed(engine, attempt.snapshot, write.table_key):
             text = f"{write.table_key} was restored after an interrupted write"
             raise ExpectedVersionMismatch(
-                text, table_key=write.table_key, expected=entry.version, actual=head.version + 1, hint="repeat the write"
+                text, table_key=write.table_key, expected=entry.version, actual=head + 1, hint="repeat the write"
             )
-        text = f"{write.table_key} has version {head.version}, but the graph shows {entry.version}"
+        text = f"{write.table_key} has version {head}, but the graph shows {entry.version}"
         raise Conflict(text, reason="drift", hint="reopen the graph read-write" if claimed else "run repair")
 
 
@@ -397,8 +397,7 @@ def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableW
         staged = engine.storage.attribute(attempt.staged[write.table_key], sidecar.operation_id)
     new = engine.storage.commit_staged(handle, staged)
     failpoints.hit("write.post_table_commit")
-    state = engine.storage.state(new)
-    engine.storage.keep(new, state.transaction_uuid)
+    state = engine.storage.state(new, made_by=staged)
     return Update(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
 
 

@@ -29,5 +29,5 @@ def stage_upsert(storage: TableStorage, handle: SnapshotHandle, rows: TableRows,
             at = found.drop_null()
             changed = table.filter(found.is_valid())
             stage.change(changed, plain(known.column("_rowid")).take(at), plain(known.column("_rowaddr")).take(at))
-            stage.insert(table.filter(found.is_null()))
+            stage.add(table.filter(found.is_null()))
     return stage.finish(operation_id)

@@ -190,7 +190,7 @@ def _later(rows: pa.Table, columns: list[str]) -> pa.Table:
     repeated = counted.filter(pc.greater(counted.column("count_all"), 1))
     if repeated.num_rows == 0:
         return rows.slice(0, 0)
-    joined = rows.join(repeated.drop_columns(["count_all"]), keys=columns, join_type="inner")
+    joined = rows.join(repeated.select([*columns, f"{AT}_min"]), keys=columns, join_type="inner")
     return joined.filter(pc.not_equal(joined.column(AT), joined.column(f"{AT}_min"))).select(rows.column_names)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import omnigraph_sql as og
 
 GOLDEN = Path(__file__).with_name("golden")
+WIDTH = 24
+"""Of the names of calls; the same everywhere, so that a new call changes one line."""
 Cost = Mapping[str, int]
 
 
@@ -33,11 +35,10 @@ def cost(graph: og.Graph, operation: Callable[..., object], *arguments: Any, **n
 def table(cases: Mapping[str, Cost]) -> str:
     """One column per case, one line per call; a dot stands for none."""
     calls = sorted({call for case in cases.values() for call in case})
-    width = max(map(len, calls), default=0)
-    lines = [" " * width + "".join(f"  {name}" for name in cases)]
+    lines = [" " * WIDTH + "".join(f"  {name}" for name in cases)]
     for call in calls:
         cells = (f"{case.get(call, '.'):>{len(name) + 2}}" for name, case in cases.items())
-        lines.append(f"{call:<{width}}" + "".join(cells))
+        lines.append(f"{call:<{WIDTH}}" + "".join(cells))
     return "\n".join(lines) + "\n"
 
 

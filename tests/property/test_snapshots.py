@@ -18,7 +18,7 @@ def row(object_id: str, kind: str, key: str, **more: Any) -> dict[str, Any]:
 
 @st.composite
 def publishes(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
-    """What publishes write, one list of rows each: pins that only grow, hand-overs, tombstones, tables that come back."""
+    """What publishes write, one list of rows each: pins that only grow, hand-overs, tombstones, returns, views."""
     pins: dict[str, int] = {}
     hidden: dict[str, int] = {}
     made: list[list[dict[str, Any]]] = []
@@ -36,6 +36,9 @@ def publishes(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
             version = {"table_version": pins[key], "table_branch": f"b{number}", "row_count": number}
             evidence = json.dumps({"transaction_uuid": f"u{number}"})
             rows.append(row(f"{key}${pins[key]}", "table_version", key, metadata=evidence, **version))
+        for key in draw(st.lists(st.sampled_from(["view:main.v", "schema:s"]), unique=True)):
+            metadata = draw(st.sampled_from([None, json.dumps({"comment": f"c{number}"})]))
+            rows.append(row(key, key.partition(":")[0], key, table_version=number + 1, metadata=metadata))
         if draw(st.integers(0, 9)) == 0:
             rows.append(row("x", "from_the_future", "x"))
         made.append(draw(st.permutations(rows)))
