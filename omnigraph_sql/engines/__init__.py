@@ -1,0 +1,1 @@
+"""Sessions of query engines over one snapshot."""

@@ -1,0 +1,69 @@
+"""Read queries on DataFusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from datafusion import SessionConfig, SessionContext, udf
+
+from omnigraph_compiler import Catalog, Query, ir
+from omnigraph_sql.embeddings import Embeddings
+from omnigraph_sql.engines.binding import Binder
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.planner.build import SqlPlan, build
+from omnigraph_sql.planner.dialects import render
+from omnigraph_sql.planner.values import Plain, bind, python_value
+from omnigraph_sql.search.columns import SearchCache
+from omnigraph_sql.storage.columns import arrow_type
+from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.topology.cache import RuntimeCache
+
+BATCH_ROWS = 8192
+
+
+class QueryEngine:
+    """Runs read queries of one graph; keeps what they share."""
+
+    def __init__(self, storage: TableStorage, embeddings: Embeddings) -> None:
+        self._cache = RuntimeCache(storage)
+        self._search = SearchCache()
+        self._embeddings = embeddings
+
+    def run(self, query: Query, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> pa.Table:
+        """All rows of a query."""
+        assert isinstance(query.plan, ir.ReadPlan)
+        plan = build(query.plan, catalog)
+        schema = result_schema(plan)
+        context = self._session(plan, catalog, snapshot, params)
+        scalars = {name: bind(value, params) for name, value in plan.values.items()}
+        frame = context.sql(render(plan.tree), param_values=scalars)
+        batches = [_fitted(batch, schema) for batch in frame.collect()]
+        self._cache.trim()
+        return pa.Table.from_batches(batches, schema=schema)
+
+    def _session(self, plan: SqlPlan, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> SessionContext:
+        values = {name: python_value(value.expr, params) for name, value in plan.values.items() if isinstance(value, Plain)}
+        binder = Binder(catalog, snapshot, self._cache, self._search, self._embeddings, values)
+        context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS))
+        for name, relation in plan.relations.items():
+            batch = pa.record_batch([pa.array(binder.relation(relation), pa.int64())], names=["v"])
+            context.register_record_batches(f'"{name}"', [[batch]])
+        for name, function in plan.functions.items():
+            bound = binder.function(function)
+            context.register_udf(udf(bound.run, list(bound.arguments), bound.result, "immutable", name))
+        return context
+
+
+def result_schema(plan: SqlPlan) -> pa.Schema:
+    """The declared columns of a result."""
+    return pa.schema([pa.field(item.name, arrow_type(item.type), item.type.nullable) for item in plan.columns])
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,1 @@
+"""From a query's plan to one SQL tree."""

@@ -1,0 +1,119 @@
+"""What SQL has no word for: the functions and relations that a plan calls by name.
+
+A plan says what each of them means; an engine binds them to the data of one snapshot. In SQL a node or edge variable is its
+position in its table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from omnigraph_compiler import PropType
+
+Direction = Literal["out", "in", "both"]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The relation of all positions of a node table, in one column `v`."""
+
+    type: str
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The relation of the positions whose key has the values that are bound, in one column `v`."""
+
+    type: str
+    values: tuple[str, ...]
+    """Names of the values, one for each property of the key."""
+
+
+@dataclass(frozen=True)
+class Get:
+    """Position to the value of a column. Comparable values are alike if they are equal: there is one zero only."""
+
+    table_key: str
+    column: str
+    type: PropType | None
+    """None for the id."""
+    comparable: bool = False
+
+
+@dataclass(frozen=True)
+class IdRank:
+    """Position to the place of its id in the order of ids."""
+
+    table_key: str
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Position to the list of its neighbours; with edges, to pairs of neighbour `d` and edge `e`, one per stored edge."""
+
+    edge: str
+    direction: Direction
+    with_edges: bool
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Position to the list of what is within some hops."""
+
+    edge: str
+    direction: Direction
+    minimum: int
+    maximum: int
+    reversed: bool
+
+
+@dataclass(frozen=True)
+class HasAny:
+    """Position to whether it has a neighbour."""
+
+    edge: str
+    direction: Direction
+
+
+@dataclass(frozen=True)
+class Text:
+    """Position to whether its text matches a bound query."""
+
+    function: str
+    table_key: str
+    column: str
+    query: str
+    edits: str | None
+
+
+@dataclass(frozen=True)
+class Bm25Score:
+    """Position to the score of its text for a bound query."""
+
+    table_key: str
+    column: str
+    query: str
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Position to the distance of its vector from a bound query; null without a vector."""
+
+    table_key: str
+    column: str
+    metric: str
+    query: str
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Compares a whole number with a floating one by mathematical value."""
+
+    op: str
+    left: PropType
+    right: PropType
+
+
+Relation: TypeAlias = Nodes | Lookup
+Function: TypeAlias = Get | IdRank | Hop | Reach | HasAny | Text | Bm25Score | Distance | Exact

@@ -1,0 +1,1 @@
+"""Text and vector search over columns of a table version."""

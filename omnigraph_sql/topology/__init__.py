@@ -1,0 +1,1 @@
+"""Columns, ids and adjacency of table versions, kept in memory."""
