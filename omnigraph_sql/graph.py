@@ -7,20 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from omnigraph_compiler import Catalog, CompileError, Query, compile_query
+from omnigraph_compiler import Catalog, CompileError, Query, compile_query, ir
 from omnigraph_sql.embeddings import Embedder, Embeddings
 from omnigraph_sql.errors import BadRequest, Compile, NotFound
 from omnigraph_sql.history.export import export_records
 from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.result import Result
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mode
 from omnigraph_sql.writes.load import load as run_load
-from omnigraph_sql.writes.mutation import MutationResult
+from omnigraph_sql.writes.mutation import MutationResult, bind_or_raise
 from omnigraph_sql.writes.mutation import mutate as run_mutation
 from omnigraph_sql.writes.protocol import Provenance
 from omnigraph_sql.writes.reading import read_records, read_tables
@@ -28,6 +29,9 @@ from omnigraph_sql.writes.recovery import sweep
 from omnigraph_sql.writes.rejects import Rejects, RejectTarget
 from omnigraph_sql.writes.relational import RelationalWriter
 from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
+
+if TYPE_CHECKING:
+    from omnigraph_sql.engines.datafusion import QueryEngine
 
 _SYSTEM_PREFIX = "omnigraph:"
 
@@ -47,6 +51,8 @@ class Graph:
         self._engine = engine
         embeddings = Embeddings(embedder)
         self._embeddings = embeddings if embeddings.is_on(embed) else None
+        self._query_embeddings = embeddings
+        self._queries: QueryEngine | None = None
         self._read_only = read_only
         self._actor = _checked_actor(actor)
 
@@ -81,6 +87,35 @@ class Graph:
     def catalog(self) -> Catalog:
         """The accepted schema, compiled."""
         return self._engine.catalog
+
+    # Reading
+
+    def query(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> Result:
+        """Run a read query of a `.gq` text or file on a branch, on an earlier version of it, or on a commit (`snapshot`)."""
+        query = self._compile(source, name)
+        if not isinstance(query.plan, ir.ReadPlan):
+            raise BadRequest(f"`{query.name}` is a mutation, not a read", hint="run it with mutate")
+        bound = bind_or_raise(query, params)
+        found = self.snapshot(branch=branch, version=version, commit=snapshot)
+        table = self._engine_of_queries().run(query, self._engine.catalog, found, bound)
+        target = snapshot or (branch if version is None else f"{branch}@{version}")
+        return Result(table, found.commit_id, query.name, target)
+
+    def _engine_of_queries(self) -> QueryEngine:
+        if self._queries is None:
+            from omnigraph_sql.engines.datafusion import QueryEngine
+
+            self._queries = QueryEngine(self._engine.storage, self._query_embeddings)
+        return self._queries
 
     # Writing
 

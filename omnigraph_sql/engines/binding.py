@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from omnigraph_udfs.reach import reach
 from omnigraph_udfs.text import TextIndex
 from omnigraph_udfs.vector import distances
 
-Array = pa.Array
+Array: TypeAlias = pa.Array
 POSITIONS = pa.large_list(pa.int64())
 PAIRS = pa.large_list(pa.struct([("d", pa.int64()), ("e", pa.int64())]))
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {

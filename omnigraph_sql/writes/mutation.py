@@ -81,12 +81,7 @@ def mutate(
     if not isinstance(query.plan, ir.WritePlan):
         raise BadRequest(f"`{query.name}` is a read, not a mutation", hint="run it as a query")
     plan = query.plan
-    try:
-        bound = bind_params(query, params)
-    except CompileError as error:
-        raise BadRequest(error.message, hint=error.hint) from None
-    now = datetime.datetime.now(datetime.UTC)
-    bound[ir.NOW] = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    bound = bind_or_raise(query, params)
 
     def prepare(snapshot: Snapshot) -> Prepared[MutationResult]:
         staging = MutationStaging(engine, snapshot, embeddings)
@@ -98,6 +93,16 @@ def mutate(
         engine, branch, prepare, Provenance("Mutation", actor, message), lambda snapshot: _check_commit(snapshot, if_commit)
     )
     return MutationResult(outcome.result.affected_nodes, outcome.result.affected_edges, outcome.commit)
+
+
+def bind_or_raise(query: Query, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The parameters of a query, typed, with the instant of `now()`."""
+    try:
+        bound = bind_params(query, params)
+    except CompileError as error:
+        raise BadRequest(error.message, code=error.code, hint=error.hint) from None
+    now = datetime.datetime.now(datetime.UTC)
+    return bound | {ir.NOW: now.replace(microsecond=now.microsecond // 1000 * 1000)}
 
 
 def _check_commit(snapshot: Snapshot, if_commit: str | None) -> None:

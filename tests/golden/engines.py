@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import omnigraph_sql as og
+from omnigraph_compiler import compile_query
 from tests.property.oracle import Answer, OracleGraph, evaluate
 from tests.property.plan_runner import run_plan
 
@@ -63,4 +64,18 @@ class OnRecords:
         return self._graphs[key]
 
 
-ENGINES: list[Engine] = [OnRecords("oracle", evaluate), OnRecords("plan", run_plan)]
+@dataclass
+class OnDataFusion:
+    """The engine itself."""
+
+    name: str = "datafusion"
+
+    def read(
+        self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
+    ) -> Reading:
+        found = graph.query(source, name, params, branch=target.branch, version=target.version, snapshot=target.commit)
+        query = compile_query(graph.catalog, source, name)
+        return Reading([f"{item.name}: {item.type}" for item in query.columns], found.to_json())
+
+
+ENGINES: list[Engine] = [OnRecords("oracle", evaluate), OnRecords("plan", run_plan), OnDataFusion()]

@@ -30,12 +30,8 @@ from tests.golden.notation import notate
 from tests.golden.reads import KIND as READ
 from tests.golden.reads import run_read
 from tests.golden.writes import KINDS as WRITES
-<<<<<<< HEAD
-from tests.golden.writes import Graphs, run_block, run_on_main
+from tests.golden.writes import run_block, run_on_main
 from tests.parts import in_parts
-=======
-from tests.golden.writes import run_block
->>>>>>> oracle
 
 HERE = Path(__file__).parent
 BLOCKS = [block for path in sorted(HERE.glob("*.gqt")) for block in read_blocks(path)]
@@ -51,7 +47,6 @@ def test_write(block: Block, graphs: Graphs, tmp_path: Path) -> None:
     run_block(block, graphs, tmp_path)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == "load"], ids=lambda block: block.id)
 def test_load_larger_than_memory(block: Block, graphs: Graphs) -> None:
     copy = graphs.copy(block)
@@ -59,8 +54,6 @@ def test_load_larger_than_memory(block: Block, graphs: Graphs) -> None:
         run_on_main(block, copy)
 
 
-@pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind not in WRITES], ids=lambda block: block.id)
-=======
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == READ], ids=lambda block: block.id)
 def test_read(block: Block, engine: Engine, graphs: Graphs) -> None:
@@ -68,7 +61,6 @@ def test_read(block: Block, engine: Engine, graphs: Graphs) -> None:
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind not in (*WRITES, READ)], ids=lambda block: block.id)
->>>>>>> oracle
 def test_block(block: Block) -> None:
     run = KINDS.get(block.kind)
     assert run is not None, f"unknown kind of block: {block.kind}"
