@@ -27,7 +27,7 @@ from tests.property.oracle import Answer, Embedder, OracleGraph, disagreement, e
 from tests.property.plan_runner import run_plan
 from tests.property.query_model import Clause, Item, QueryCase, Tokens, reordered
 
-QUICK, LONG = 80, 1_000
+QUICK, LONG = 80, 500
 _STRING = PropType("String")
 
 
@@ -77,12 +77,12 @@ def _reads_a_variable(tokens: Tokens, query: QueryCase) -> bool:
 # Engines ---------------------------------------------------------------------------------------------------------
 
 
-@law(read_cases(), quick=250, long=4_000)
+@law(read_cases(), quick=250, long=2_000)
 def test_plans_mean_what_queries_mean(case: ReadCase) -> None:
     check_agreement(case, plan)
 
 
-@law(read_cases(), quick=15, long=200)
+@law(read_cases(), quick=15, long=100)
 def test_a_store_takes_every_graph_and_its_export_means_the_same(case: ReadCase) -> None:
     before = answered(case)
     with tempfile.TemporaryDirectory() as folder:
