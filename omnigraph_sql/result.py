@@ -87,7 +87,7 @@ def _json(value: Any, safe: bool) -> Any:
         case float():
             return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
         case datetime.datetime():
-            return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03}Z"
+            return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
         case datetime.date():
             return value.isoformat()
         case bytes():

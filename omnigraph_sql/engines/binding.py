@@ -106,9 +106,7 @@ class Binder:
             case fn.Text():
                 return self._text(function)
             case fn.Bm25Score():
-                index = self._text_index(function.table_key, function.column)
-                query = terms(self._values[function.query] or "")
-                return Bound((pa.int64(),), pa.float64(), lambda v: pa.array(index.bm25_at(query, _numbers(v))))
+                return self._score(function)
             case fn.Distance():
                 return self._distance(function)
             case fn.Exact():
@@ -139,7 +137,7 @@ class Binder:
         low, high = bounds.minimum, bounds.maximum
         csr = index.neighbours(bounds.direction)
         if not index.is_one_type:
-            run = _nothing if low > 1 else lambda v: expand(csr, _numbers(v)).to_list()
+            run: Callable[[Array], Array] = _nothing if low > 1 else lambda v: expand(csr, _numbers(v)).to_list()
         elif bounds.reversed and low > 1:
             run = _reached_by(index.without_loops(bounds.direction), csr, low, high)
         else:
@@ -152,32 +150,46 @@ class Binder:
 
     def _text(self, text: fn.Text) -> Bound:
         index = self._text_index(text.table_key, text.column)
-        query = self._values[text.query]
-        if text.function == "fuzzy":
-            edits = 2 if text.edits is None else self._values[text.edits]
-            if edits is not None and edits < 0:
-                raise BadRequest(f"fuzzy: the distance {edits} is negative", hint="use 0 or more")
-            mask = index.fuzzy(words(query or ""), edits or 0)
+        edits = 2 if text.edits is None else self._values[text.edits]
+        if edits is not None and edits < 0:
+            raise BadRequest(f"fuzzy: the distance {edits} is negative", hint="use 0 or more")
+
+        def mask(query: str | None) -> npt.NDArray[np.bool_]:
             if query is None or edits is None:
-                mask = np.zeros_like(mask)
-        else:
-            mask = index.search(terms(query or ""))
-        return Bound((pa.int64(),), pa.bool_(), pa.array(mask).take)
+                return np.zeros(index.size, np.bool_)
+            return index.fuzzy(words(query), edits) if text.function == "fuzzy" else index.search(terms(query))
+
+        if text.query is not None:
+            return Bound((pa.int64(),), pa.bool_(), pa.array(mask(self._values[text.query])).take)
+        run = _per_query(lambda query, at: mask(query)[at], np.bool_)
+        return Bound((pa.int64(), pa.string()), pa.bool_(), lambda v, q: pa.array(run(v, q)))
+
+    def _score(self, score: fn.Bm25Score) -> Bound:
+        index = self._text_index(score.table_key, score.column)
+        if score.query is not None:
+            query = terms(self._values[score.query] or "")
+            return Bound((pa.int64(),), pa.float64(), lambda v: pa.array(index.bm25_at(query, _numbers(v))))
+        run = _per_query(lambda query, at: index.bm25_at(terms(query or ""), at), np.float64)
+        return Bound((pa.int64(), pa.string()), pa.float64(), lambda v, q: pa.array(run(v, q)))
 
     def _distance(self, distance: fn.Distance) -> Bound:
         table = self._table(distance.table_key)
         vectors = self._search.vectors(table, distance.column, lambda: table.column(distance.column))
-        query = self._values[distance.query]
-        if isinstance(query, str):
-            query = self._embedded(distance, query)
 
-        def measure(v: Array) -> Array:
+        def measure(query: Any, at: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
             if query is None:
-                return pa.nulls(len(v), pa.float64())
-            found, known = distances(vectors, query, _numbers(v), metric=distance.metric)  # type: ignore[arg-type]
-            return pa.array(found, mask=~known)
+                return np.full(len(at), np.nan)
+            found, known = distances(vectors, np.asarray(query, np.float32), at, metric=distance.metric)  # type: ignore[arg-type]
+            return np.where(known, found, np.nan)
 
-        return Bound((pa.int64(),), pa.float64(), measure)
+        if distance.query is not None:
+            query = self._values[distance.query]
+            if isinstance(query, str):
+                query = self._embedded(distance, query)
+            return Bound((pa.int64(),), pa.float64(), lambda v: pa.array(measure(query, _numbers(v)), from_pandas=True))
+        run = _per_query(measure, np.float64)
+        kind = pa.list_(pa.field("item", pa.float32()), vectors.matrix.shape[1])
+        return Bound((pa.int64(), kind), pa.float64(), lambda v, q: pa.array(run(v, q), from_pandas=True))
 
     def _embedded(self, distance: fn.Distance, text: str) -> Any:
         name = distance.table_key.removeprefix("node:")
@@ -194,6 +206,24 @@ class Binder:
 def _numbers(v: Array) -> npt.NDArray[np.int64]:
     numbers: npt.NDArray[np.int64] = v.to_numpy(zero_copy_only=False)
     return numbers
+
+
+def _per_query(
+    answer: Callable[[Any, npt.NDArray[np.int64]], npt.NDArray[Any]], kind: Any
+) -> Callable[..., npt.NDArray[Any]]:
+    """For rows that bring their own query: each different query is answered once for its rows."""
+
+    def run(v: Array, queries: Array) -> npt.NDArray[Any]:
+        numbers = _numbers(v)
+        rows: dict[Any, list[int]] = {}
+        for row, query in enumerate(queries.to_pylist()):
+            rows.setdefault(tuple(query) if isinstance(query, list) else query, []).append(row)
+        out = np.empty(len(numbers), kind)
+        for query, places in rows.items():
+            out[places] = answer(query, numbers[places])
+        return out
+
+    return run
 
 
 def _nothing(v: Array) -> Array:

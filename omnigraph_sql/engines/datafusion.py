@@ -14,7 +14,7 @@ from omnigraph_sql.engines.binding import Binder
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.planner.build import SqlPlan, build
 from omnigraph_sql.planner.dialects import render
-from omnigraph_sql.planner.values import Plain, bind, python_value
+from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.storage.columns import arrow_type
 from omnigraph_sql.storage.tables import TableStorage
@@ -44,7 +44,7 @@ class QueryEngine:
         return pa.Table.from_batches(batches, schema=schema)
 
     def _session(self, plan: SqlPlan, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> SessionContext:
-        values = {name: python_value(value.expr, params) for name, value in plan.values.items() if isinstance(value, Plain)}
+        values = {name: python_value(given, params) for name, given in plan.inputs.items()}
         binder = Binder(catalog, snapshot, self._cache, self._search, self._embeddings, values)
         context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS))
         for name, relation in plan.relations.items():

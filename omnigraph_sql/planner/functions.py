@@ -27,7 +27,7 @@ class Lookup:
 
     type: str
     values: tuple[str, ...]
-    """Names of the values, one for each property of the key."""
+    """Names of the inputs, one for each property of the key."""
 
 
 @dataclass(frozen=True)
@@ -78,32 +78,32 @@ class HasAny:
 
 @dataclass(frozen=True)
 class Text:
-    """Position to whether its text matches a bound query."""
+    """Position to whether its text matches a query: an input, or a second argument."""
 
     function: str
     table_key: str
     column: str
-    query: str
+    query: str | None
     edits: str | None
 
 
 @dataclass(frozen=True)
 class Bm25Score:
-    """Position to the score of its text for a bound query."""
+    """Position to the score of its text for a query: an input, or a second argument."""
 
     table_key: str
     column: str
-    query: str
+    query: str | None
 
 
 @dataclass(frozen=True)
 class Distance:
-    """Position to the distance of its vector from a bound query; null without a vector."""
+    """Position to the distance of its vector from a query (an input, or a second argument); null without a vector."""
 
     table_key: str
     column: str
     metric: str
-    query: str
+    query: str | None
 
 
 @dataclass(frozen=True)

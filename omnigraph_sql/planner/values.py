@@ -6,7 +6,7 @@ import datetime
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from omnigraph_compiler import PropType, ir
 from omnigraph_compiler.types import FLOATS, INTEGER_RANGES, INTEGERS
 from omnigraph_compiler.values import to_f32
+from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.storage.columns import arrow_type
 
 _EPOCH_DAY = datetime.date(1970, 1, 1)
@@ -66,7 +67,25 @@ class Decided:
     right: ir.ParamRef | ir.Constant
 
 
-Value: TypeAlias = Plain | Compared | Member | Decided
+@dataclass(frozen=True)
+class Listed:
+    """A list in which the value of a column is looked for: as far as the column can hold its elements."""
+
+    expr: ir.ParamRef | ir.Constant
+    column: PropType
+
+
+@dataclass(frozen=True)
+class Positive:
+    """A number above zero, or the default."""
+
+    expr: ir.Expr | None
+    what: str
+    default: int
+
+
+Input: TypeAlias = ir.ParamRef | ir.Constant
+Value: TypeAlias = Plain | Compared | Member | Listed | Positive | Decided
 
 
 def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
@@ -78,6 +97,10 @@ def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
             return _compared(python_value(value.expr, params), value.op, value.column)
         case Member():
             return _member(python_value(value.expr, params), value.column)
+        case Listed():
+            return _listed(python_value(value.expr, params), value.column)
+        case Positive():
+            return _positive(value, params)
         case Decided():
             return pa.scalar(
                 _decided(python_value(value.left, params), value.op, python_value(value.right, params)), pa.bool_()
@@ -119,7 +142,7 @@ def _decided(left: Any, op: str, right: Any) -> bool | None:
 
 def _compared(value: Any, op: str, column: PropType) -> pa.Scalar:
     if value is None:
-        return pa.scalar(None, arrow_type(column))
+        return pa.scalar(None, pa.null() if column.is_vector else arrow_type(column))
     if column.scalar in INTEGERS:
         return _against_integers(value, op, column)
     if column.scalar in FLOATS:
@@ -148,8 +171,12 @@ def _against_integers(value: int | float, op: str, column: PropType) -> pa.Scala
 
 def _against_floats(value: int | float, op: str, column: PropType) -> pa.Scalar:
     if isinstance(value, float):
-        rounded = to_f32(value) if column.scalar == "F32" else value
-        return pa.scalar(rounded + 0.0, arrow_type(column))
+        if column.scalar == "F32":
+            try:
+                return pa.scalar(to_f32(value) + 0.0, pa.float32())
+            except ValueError:
+                pass  # beyond every value of the column
+        return pa.scalar(value + 0.0, pa.float64())
     near = float(value)
     if int(near) == value:
         return pa.scalar(near + 0.0, pa.float64())
@@ -170,8 +197,30 @@ def _member(value: Any, column: PropType) -> pa.Scalar:
             return pa.scalar(None, kind)
         return pa.scalar(int(value) if low <= value <= high else None, kind)
     if item.scalar in FLOATS:
-        rounded = to_f32(value) if item.scalar == "F32" and isinstance(value, float) else value
-        near = float(rounded)
-        exact = near == rounded and (item.scalar == "F64" or to_f32(near) == near)
-        return pa.scalar(near + 0.0 if exact else None, kind)
+        return pa.scalar(_float_member(value, item), kind)
     return pa.scalar(value, kind)
+
+
+def _float_member(value: int | float, item: PropType) -> float | None:
+    try:
+        near = to_f32(value) if item.scalar == "F32" else float(value)
+    except (ValueError, OverflowError):
+        return None
+    return near + 0.0 if isinstance(value, float) or near == value else None
+
+
+def _listed(values: Any, column: PropType) -> pa.Scalar:
+    items = [_member(each, replace(column, is_list=True)).as_py() for each in values or ()]
+    return pa.scalar([item for item in items if item is not None], pa.list_(arrow_type(replace(column, nullable=True))))
+
+
+def _positive(value: Positive, params: Mapping[str, Any]) -> pa.Scalar:
+    if value.expr is None:
+        return pa.scalar(value.default, pa.int64())
+    assert isinstance(value.expr, ir.ParamRef | ir.Constant)
+    found = python_value(value.expr, params)
+    if found is None:
+        found = value.default
+    if found <= 0:
+        raise BadRequest(f"{value.what} is {found}", hint="it must be above 0")
+    return pa.scalar(found, pa.int64())
