@@ -480,10 +480,8 @@ class _Builder:
         return Frame(self._cte(joined), frame.variables)
 
     def _with_score(self, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
-        """The rows with a fused score that does not rank them."""
+        """The rows with a fused score that does not rank them. Without a limit an arm lists everything it can rank."""
         assert frame.name is not None
-        if plan.limit is None and any(isinstance(arm, ir.Nearest) for arm in (rrf.first, rrf.second)):
-            raise BadRequest("`rrf` with an arm `nearest` needs a limit", hint="add a limit: it says how many are near")
         scores = self._scores(frame, rrf, None if plan.limit is None else plan.limit.count)
         variable = rrf.first.field.variable
         self.fused[rrf] = f"$$rrf{len(self.fused)}"

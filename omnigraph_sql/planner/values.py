@@ -92,7 +92,9 @@ def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
     """The scalar that stands for a value."""
     match value:
         case Plain():
-            return pa.scalar(python_value(value.expr, params), arrow_type(value.type))
+            found = python_value(value.expr, params)
+            # DataFusion takes no null of a list with a fixed size.
+            return pa.scalar(found, pa.null() if found is None and value.type.is_vector else arrow_type(value.type))
         case Compared():
             return _compared(python_value(value.expr, params), value.op, value.column)
         case Member():
