@@ -154,6 +154,51 @@ def mutate(
 # Reading -------------------------------------------------------------------------------------------------------------
 
 
+@click.command("query")
+@graph_target(then="[NAME]")
+@click.option("--query", type=FILE, metavar="FILE", help="The file with the query.")
+@click.option("-e", "text", metavar="GQ", help="The query itself.")
+@click.option("--params", metavar="JSON", help="The parameters, one JSON object.")
+@click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters.")
+@branch_option("The branch to read.")
+@click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit.")
+@click.option(
+    "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read the branch as it was at a version."
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "json", "jsonl", "csv", "arrow", "parquet"]),
+    default="table",
+    show_default=True,
+    help="How the rows are written.",
+)
+@json_option("The same as --format json.")
+def query(
+    words: tuple[str, ...],
+    store: str | None,
+    query: str | None,
+    text: str | None,
+    params: str | None,
+    params_file: str | None,
+    branch: str,
+    snapshot: str | None,
+    version: int | None,
+    format_: str,
+    as_json: bool,
+) -> int:
+    """Run the read query NAME on the graph URI.
+
+    NAME can be left out if there is only one query.
+    """
+    from omnigraph_sql.cli import mutating, querying
+
+    source = mutating.source(query, text)
+    values = mutating.parameters(params, params_file)
+    order = querying.Order(source, values, branch, snapshot, version, "json" if as_json else format_)
+    return querying.run(words, store, order)
+
+
 @click.command("snapshot")
 @graph_target()
 @click.option("--branch", metavar="NAME", help="The branch.  [default: main]")
@@ -287,6 +332,7 @@ COMMANDS: tuple[click.Command, ...] = (
     load,
     ingest,
     mutate,
+    query,
     snapshot,
     export,
     branch_group,

@@ -66,9 +66,9 @@ def run(words: Sequence[str], store: str | None, order: Order, *, actor: str | N
 
 
 def source(path: str | None, text: str | None) -> Source:
-    """The mutation, from a file or from the command line."""
+    """The queries, from a file or from the command line."""
     if (path is None) == (text is None):
-        raise usage_error("name the mutation with either --query FILE or -e GQ")
+        raise usage_error("name the query with either --query FILE or -e GQ")
     return Source(load_text(path), path) if path is not None else Source(text or "", "<-e>")
 
 
