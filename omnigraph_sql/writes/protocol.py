@@ -245,12 +245,12 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
     if write.kind == "rewrite":
         rows = write.rows.reader() if write.rows.num_rows else None
         return storage.stage_rewrite(handle, write.condition, rows, operation_id)
-    if write.kind == "upsert":
-        return storage.stage_merge_insert(handle, write.rows.reader(), operation_id, keys=write.keys)
     if write.kind == "merge" and write.rows.is_large:
         return stage_upsert(storage, handle, write.rows, operation_id)
-    if write.kind == "merge":
-        return storage.stage_merge_insert(handle, write.rows.reader(), operation_id)
+    if write.kind in ("merge", "upsert"):
+        # Given a stream, whose size it cannot know, Lance takes several times as long to join a few rows.
+        given = write.rows.reader() if write.rows.is_large else write.rows.table()
+        return storage.stage_merge_insert(handle, given, operation_id, keys=write.keys or ("id",))
     stage = storage.stage_append if write.kind == "append" else storage.stage_overwrite
     return stage(handle, write.rows.reader(), operation_id)
 
