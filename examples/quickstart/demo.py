@@ -42,6 +42,7 @@ ogsql branch create /tmp/harbour survey
 ogsql mutate /tmp/harbour record_call --query harbour.gq --branch survey --as grace \\
     --params '{"ship": "9700011", "port": "DEHAM", "arrived": "2026-03-09T13:20:00Z"}'
 ogsql commit list /tmp/harbour --branch survey
+ogsql query /tmp/harbour within_reach --query harbour.gq --params '{"from": "NLRTM", "draught": 9.0}'
 diff <(ogsql export /tmp/harbour) <(ogsql export /tmp/harbour --branch survey)
 """
 
@@ -127,11 +128,12 @@ def plan(catalog: og.Catalog) -> None:
 
 def store(directory: Path) -> None:
     title("6. Create a graph and load harbour.jsonl")
-    with omnigraph_sql.init(directory / "harbour", HERE / "harbour.pg") as graph:
+    with omnigraph_sql.init(directory / "harbour", HERE / "harbour.pg", embedder="mock") as graph:
         result = graph.load(HERE / "harbour.jsonl", mode="append", actor="ada", message="first load")
         for name, rows in {**result.nodes, **result.edges}.items():
             print(f"    {name:<8}{rows:>4}")
         change(graph)
+        ask(graph)
 
 
 def change(graph: omnigraph_sql.Graph) -> None:
@@ -156,6 +158,18 @@ def change(graph: omnigraph_sql.Graph) -> None:
         for mark, side, other in (("-", main, branch), ("+", branch, main)):
             if key in side and side[key] != other.get(key):
                 print(f"    {mark} {shortened(f'{key[0]} {side[key]}', 110)}")
+
+
+def ask(graph: omnigraph_sql.Graph) -> None:
+    title("8. Ask both branches: words, meaning and traversals")
+    queries = read("harbour.gq")
+    asked = {"find_ports": {"text": "deep container terminal"}, "tonnage_by_owner": {"since": "2026-01-01T00:00:00Z"}}
+    for name, params in asked.items():
+        for branch in ("main", "survey"):
+            result = graph.query(queries, name, params, branch=branch)
+            print(f"    {name} on {branch}: {len(result)} rows")
+            for row in result.to_json()[:3]:
+                print(f"      {shortened(json.dumps(row, ensure_ascii=False), 110)}")
 
 
 def keyed(record: str) -> tuple[tuple[str, str], str]:

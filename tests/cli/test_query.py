@@ -1,0 +1,93 @@
+"""`ogsql query`: rows of read queries, in every format."""
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.graphs import DREDGE, done
+from tests.cli.ogsql import OGSQL, TIMEOUT, environment, ogsql
+
+PORTS = "query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }"
+ROWS = [{"p.code": "BEANR", "p.depth": 16.0}, {"p.code": "NLRTM", "p.depth": None}]
+
+
+def test_rows_as_a_table(graph: Path) -> None:
+    result = ogsql("query", graph, "-e", PORTS)
+
+    assert (result.status, result.err) == (0, "")
+    assert result.out == "p.code  p.depth\nBEANR      16.0\nNLRTM\n\n2 rows\n"
+
+
+def test_rows_as_json(graph: Path) -> None:
+    for option in (["--json"], ["--format", "json"]):
+        document = done(ogsql("query", graph, "-e", PORTS, *option)).document
+        assert document["rows"] == ROWS
+        assert (document["query_name"], document["target"], document["row_count"]) == ("ports", "main", 2)
+        assert document["columns"] == ["p.code", "p.depth"]
+        assert len(document["graph_commit_id"]) == 26
+
+
+def test_rows_as_lines_and_as_csv(graph: Path) -> None:
+    lines = done(ogsql("query", graph, "-e", PORTS, "--format", "jsonl")).out.splitlines()
+    table = list(csv.DictReader(io.StringIO(done(ogsql("query", graph, "-e", PORTS, "--format", "csv")).out)))
+
+    assert [json.loads(line) for line in lines] == ROWS
+    assert table == [{"p.code": "BEANR", "p.depth": "16.0"}, {"p.code": "NLRTM", "p.depth": ""}]
+
+
+@pytest.mark.parametrize("name", ["arrow", "parquet"])
+def test_rows_as_arrow_and_parquet(graph: Path, tmp_path: Path, name: str) -> None:
+    command = [OGSQL, "query", str(graph), "-e", PORTS, "--format", name]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT, env=environment(), cwd=tmp_path)
+
+    source = pa.BufferReader(done.stdout)
+    table = pa.ipc.open_stream(source).read_all() if name == "arrow" else pq.read_table(source)
+    assert table.to_pylist() == ROWS
+
+
+def test_a_branch_a_version_and_a_commit(graph: Path) -> None:
+    first = done(ogsql("commit", "list", graph, "--json")).document["commits"][0]
+    done(ogsql("mutate", graph, "-e", DREDGE, "--params", '{"code": "BEANR", "depth": 17}', "--quiet"))
+    depth = 'query d() { match { $p: Port { code: "BEANR" } } return { $p.depth as d } }'
+
+    def read(*options: object) -> float:
+        found: float = done(ogsql("query", graph, "-e", depth, "--json", *options)).document["rows"][0]["d"]
+        return found
+
+    assert read() == 17
+    assert read("--snapshot", first["graph_commit_id"]) == 16
+    assert read("--at-version", first["manifest_version"]) == 16
+
+
+def test_parameters_and_a_name(graph: Path, folder: Path) -> None:
+    one = "query one($code: String) { match { $p: Port { code: $code } } return { $p } }"
+    (folder / "q.gq").write_text(f"{PORTS}\n{one}")
+    named = ("one", "--query", "q.gq", "--params", '{"code": "NLRTM"}')
+
+    result = ogsql("query", graph, *named, "--format", "jsonl", cwd=folder)
+
+    assert done(result).out == '{"p": "NLRTM"}\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "text"),
+    [
+        (["-e", "query q() { match { $p: Prot } return { $p } }"], 1, "did you mean `Port`"),
+        (["-e", DREDGE], 1, "is a mutation, not a read"),
+        (["-e", PORTS, "--branch", "none"], 1, "there is no branch `none`"),
+        (["-e", PORTS, "--at-version", "99"], 1, "no version 99"),
+        (["-e", PORTS, "--snapshot", "x", "--at-version", "1"], 2, "exclude each other"),
+        ([], 2, "either --query FILE or -e GQ"),
+    ],
+)
+def test_what_cannot_be_read_is_said(graph: Path, options: list[str], status: int, text: str) -> None:
+    result = ogsql("query", graph, *options)
+
+    assert (result.status, result.out) == (status, "")
+    assert text in result.err
