@@ -19,8 +19,8 @@ HUGE_INTRO = (
     "A JSONL file that is larger than a process should be: read, validated and published in one commit, in a child process."
 )
 GROWTH_INTRO = (
-    "In the first two rows every commit adds a fragment to the table, which bare Lance feels as much; folding them is a matter "
-    "of maintenance. In the third the table keeps one fragment, so it shows what the history of the graph itself costs."
+    "In the first two rows every commit adds a fragment to the table, which bare Lance feels as much; folding them is a "
+    "matter of maintenance. In the third the table keeps one fragment, so it shows what the history itself costs."
 )
 HUGE_BYTES = 3_000_000_000
 RECORDS_PER_SECOND = 200_000
