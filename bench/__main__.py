@@ -69,9 +69,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _environment(suite: Suite, load: float) -> str:
     versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in suite.packages)
+    busy = " Other work ran on the machine." if load > 1 else ""
     return (
         f"Medians of repeated warm runs in one process after another; Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores, {platform.machine()}; {versions}. Load average when it began: {load:.1f}."
+        f"{os.cpu_count()} cores, {platform.machine()}; {versions}. Load average when it began: {load:.1f}.{busy}"
     )
 
 
