@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-BUDGET: Final = 192 << 20
+BUDGET: Final = 320 << 20
 """Bytes of rows that one operation keeps in memory (OMNIGRAPH_LOAD_MEMORY, in MiB)."""
-PART_BYTES: Final = 48 << 20
+PART_BYTES: Final = 160 << 20
 _MOST_PARTS: Final = 1024
 _BATCH_ROWS: Final = 65_536
 _MOST_WORDS: Final = 32
@@ -122,7 +122,7 @@ class Spool:
         self._batches.append(batch)
         self.held += size
         self._workspace.took(size)
-        if self.is_spilled and self.held > PART_BYTES // 8:
+        if self.is_spilled and self.held > PART_BYTES // 32:
             self.spill()
 
     def spill(self) -> None:

@@ -271,7 +271,11 @@ def _dangling(image: Image, delta: TableDelta, edge: EdgeType, end: str) -> Iter
     key = f"edge:{edge.name}"
     node = delta.table_key.removeprefix("node:")
     hint = "the edge would lose its node; remove or replace it in the same write"
-    for number, edges in image.staying(key, ["id", end], [end]):
+    if delta.overwrite:
+        pieces = image.staying(key, ["id", end], [end])
+    else:
+        pieces = ((each, image.kept(key, ["id", end], [end], each, delta.removed)) for each in range(image.count))
+    for number, edges in pieces:
         if delta.overwrite:
             nodes = plain(image.part(delta.table_key, ["id"], ["id"], number).column("id"))
             dangling = pc.invert(pc.is_in(edges.column(end), value_set=nodes))

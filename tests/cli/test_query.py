@@ -43,7 +43,7 @@ def test_rows_as_lines_and_as_csv(graph: Path) -> None:
 
 @pytest.mark.parametrize("name", ["arrow", "parquet"])
 def test_rows_as_arrow_and_parquet(graph: Path, tmp_path: Path, name: str) -> None:
-    command = [OGSQL, "query", str(graph), "-e", PORTS, "--format", name]
+    command = [str(OGSQL), "query", str(graph), "-e", PORTS, "--format", name]
     done = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT, env=environment(), cwd=tmp_path)
 
     source = pa.BufferReader(done.stdout)
@@ -56,13 +56,13 @@ def test_a_branch_a_version_and_a_commit(graph: Path) -> None:
     done(ogsql("mutate", graph, "-e", DREDGE, "--params", '{"code": "BEANR", "depth": 17}', "--quiet"))
     depth = 'query d() { match { $p: Port { code: "BEANR" } } return { $p.depth as d } }'
 
-    def read(*options: object) -> float:
+    def read(*options: str) -> float:
         found: float = done(ogsql("query", graph, "-e", depth, "--json", *options)).document["rows"][0]["d"]
         return found
 
     assert read() == 17
     assert read("--snapshot", first["graph_commit_id"]) == 16
-    assert read("--at-version", first["manifest_version"]) == 16
+    assert read("--at-version", str(first["manifest_version"])) == 16
 
 
 def test_parameters_and_a_name(graph: Path, folder: Path) -> None:
