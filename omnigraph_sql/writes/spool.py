@@ -116,7 +116,7 @@ class Spool:
     def append(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
-        size = batch.get_total_buffer_size()
+        size = batch.nbytes
         self.num_rows += batch.num_rows
         self.nbytes += size
         self._batches.append(batch)
