@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_compiler import Catalog, CompileError, Query, compile_query, ir
 from omnigraph_sql.embeddings import Embedder, Embeddings
 from omnigraph_sql.errors import BadRequest, Compile, NotFound
-from omnigraph_sql.history.export import export_records
+from omnigraph_sql.history.export import entity_at, export_records
 from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -285,6 +285,19 @@ class Graph:
         """The graph as load records, one JSON text each."""
         snapshot = self.snapshot(branch=branch, version=version, commit=commit)
         return export_records(self._engine.storage, self._engine.catalog, snapshot, types)
+
+    def entity_at(
+        self,
+        table_key: str,
+        entity_id: str,
+        *,
+        branch: str = MAIN,
+        version: int | None = None,
+        commit: str | None = None,
+    ) -> dict[str, Any] | None:
+        """One entity (`node:T` or `edge:E`, and its id) as a load record, now or in the past; None when there is none."""
+        snapshot = self.snapshot(branch=branch, version=version, commit=commit)
+        return entity_at(self._engine.storage, self._engine.catalog, snapshot, table_key, entity_id)
 
     def recoveries(self) -> dict[str, list[Any]]:
         """Pending and quarantined sidecars, and what was recovered so far."""

@@ -45,6 +45,7 @@ def snapshot(
                 "branch": found.branch,
                 "manifest_version": found.manifest_version,
                 "commit_id": found.commit_id,
+                "internal_schema_version": found.stamp,
                 "tables": [
                     {
                         "table_key": entry.table_key,

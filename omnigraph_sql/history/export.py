@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import datetime
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import pyarrow as pa
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType, PropType
 from omnigraph_sql.errors import NotFound
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.storage.tables import TableStorage, member_filter
 
 _BATCH_ROWS = 4096
 
@@ -33,6 +35,23 @@ def export_records(
         for batch in storage.scan(handle, order_by="id", batch_rows=_BATCH_ROWS):
             for row in batch.to_pylist():
                 yield json.dumps(_record(type_, row), ensure_ascii=False, separators=(",", ":"))
+
+
+def entity_at(
+    storage: TableStorage, catalog: Catalog, snapshot: Snapshot, table_key: str, entity_id: str
+) -> dict[str, Any] | None:
+    """One entity of a snapshot as a load record; None when there is none. Nothing else is read."""
+    kind, _, name = table_key.partition(":")
+    types: Mapping[str, NodeType | EdgeType] = catalog.edges if kind == "edge" else catalog.nodes
+    if name not in types or kind not in ("node", "edge"):
+        hint = "name it `node:T` or `edge:E`"
+        raise NotFound(f"there is no table `{table_key}`", what="type", name=table_key, hint=hint)
+    entry = snapshot.entries.get(table_key)
+    if entry is None:
+        return None
+    handle = storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+    rows = storage.scan(handle, None, member_filter("id", pa.array([entity_id])), limit=1).read_all().to_pylist()
+    return _record(types[name], rows[0]) if rows else None
 
 
 def _chosen(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | EdgeType]:

@@ -43,7 +43,7 @@ def test_snapshots_of_the_past(graph: Path) -> None:
 
     def lanes(*options: str) -> dict[str, object]:
         document = done(ogsql("snapshot", graph, "--json", *options)).document
-        assert set(document) == {"branch", "manifest_version", "commit_id", "tables"}
+        assert set(document) == {"branch", "manifest_version", "commit_id", "internal_schema_version", "tables"}
         assert [set(table) for table in document["tables"]] == [{"table_key", "version", "branch", "row_count"}] * 2
         return {"branch": document["branch"], "rows": document["tables"][0]["row_count"]}
 
