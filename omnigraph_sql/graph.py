@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_compiler import Catalog, CompileError, Query, compile_query, ir
 from omnigraph_sql.embeddings import Embedder, Embeddings
 from omnigraph_sql.errors import BadRequest, Compile, NotFound
+from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.history.export import entity_at, export_records
 from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
 from omnigraph_sql.manifest.journal import Commit, commit_of
@@ -101,14 +102,35 @@ class Graph:
         version: int | None = None,
     ) -> Result:
         """Run a read query of a `.gq` text or file on a branch, on an earlier version of it, or on a commit (`snapshot`)."""
-        query = self._compile(source, name)
-        if not isinstance(query.plan, ir.ReadPlan):
-            raise BadRequest(f"`{query.name}` is a mutation, not a read", hint="run it with mutate")
+        query = self._compile_read(source, name)
         bound = bind_or_raise(query, params)
         found = self.snapshot(branch=branch, version=version, commit=snapshot)
         table = self._engine_of_queries().run(query, self._engine.catalog, found, bound)
         target = snapshot or (branch if version is None else f"{branch}@{version}")
         return Result(table, found.commit_id, query.name, target)
+
+    def explain(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        analyze: bool = False,
+        branch: str = MAIN,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> Explanation:
+        """How a read query runs: plan, SQL and what the engine makes of it. With `analyze` it is run, too."""
+        query = self._compile_read(source, name)
+        bound = bind_or_raise(query, params)
+        found = self.snapshot(branch=branch, version=version, commit=snapshot)
+        return self._engine_of_queries().explain(query, self._engine.catalog, found, bound, analyze=analyze)
+
+    def _compile_read(self, source: str | Path, name: str | None) -> Query:
+        query = self._compile(source, name)
+        if not isinstance(query.plan, ir.ReadPlan):
+            raise BadRequest(f"`{query.name}` is a mutation, not a read", hint="run it with mutate")
+        return query
 
     def _engine_of_queries(self) -> QueryEngine:
         if self._queries is None:

@@ -154,17 +154,27 @@ def mutate(
 # Reading -------------------------------------------------------------------------------------------------------------
 
 
+def _query_options(command: Callable[..., int]) -> Callable[..., int]:
+    """What names a read query, its parameters and what it reads."""
+    decorators = [
+        graph_target(then="[NAME]"),
+        click.option("--query", "path", type=FILE, metavar="FILE", help="The file with the query."),
+        click.option("-e", "text", metavar="GQ", help="The query itself."),
+        click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
+        click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
+        branch_option("The branch to read."),
+        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit."),
+        click.option(
+            "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
+        ),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
 @click.command("query")
-@graph_target(then="[NAME]")
-@click.option("--query", type=FILE, metavar="FILE", help="The file with the query.")
-@click.option("-e", "text", metavar="GQ", help="The query itself.")
-@click.option("--params", metavar="JSON", help="The parameters, one JSON object.")
-@click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters.")
-@branch_option("The branch to read.")
-@click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit.")
-@click.option(
-    "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read the branch as it was at a version."
-)
+@_query_options
 @click.option(
     "--format",
     "format_",
@@ -177,7 +187,7 @@ def mutate(
 def query(
     words: tuple[str, ...],
     store: str | None,
-    query: str | None,
+    path: str | None,
     text: str | None,
     params: str | None,
     params_file: str | None,
@@ -193,10 +203,36 @@ def query(
     """
     from omnigraph_sql.cli import mutating, querying
 
-    source = mutating.source(query, text)
     values = mutating.parameters(params, params_file)
-    order = querying.Order(source, values, branch, snapshot, version, "json" if as_json else format_)
+    shown = "json" if as_json else format_
+    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, shown)
     return querying.run(words, store, order)
+
+
+@click.command("explain")
+@_query_options
+@click.option("--analyze", is_flag=True, help="Run the query, too, and say how long it took.")
+@json_option()
+def explain(
+    words: tuple[str, ...],
+    store: str | None,
+    path: str | None,
+    text: str | None,
+    params: str | None,
+    params_file: str | None,
+    branch: str,
+    snapshot: str | None,
+    version: int | None,
+    analyze: bool,
+    as_json: bool,
+) -> int:
+    """Show how the read query NAME runs on the graph URI: its SQL and the engine's plans."""
+    from omnigraph_sql.cli import mutating, querying
+
+    values = mutating.parameters(params, params_file)
+    shown = "json" if as_json else "table"
+    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, shown)
+    return querying.explain(words, store, order, analyze=analyze)
 
 
 @click.command("snapshot")
@@ -333,6 +369,7 @@ COMMANDS: tuple[click.Command, ...] = (
     ingest,
     mutate,
     query,
+    explain,
     snapshot,
     export,
     branch_group,

@@ -50,6 +50,26 @@ def run(words: Sequence[str], store: str | None, order: Order) -> int:
     return 0
 
 
+def explain(words: Sequence[str], store: str | None, order: Order, *, analyze: bool) -> int:
+    """Show how the query runs."""
+    uri, name = graph_and_optional_word(words, store)
+    with reading(uri) as graph, located(order.source.path):
+        found = graph.explain(
+            order.source.text,
+            name,
+            order.params,
+            analyze=analyze,
+            branch=order.branch,
+            snapshot=order.snapshot,
+            version=order.version,
+        )
+    if order.format == "json":
+        output.write_json(found.to_dict())
+    else:
+        output.write(f"{found.render()}\n")
+    return 0
+
+
 def _table(result: Result) -> None:
     rows = [[_cell(value) for value in row.values()] for row in result.to_json()]
     numeric = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in result.table.schema]

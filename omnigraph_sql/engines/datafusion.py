@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,9 @@ from datafusion import SessionConfig, SessionContext, udf
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.engines.binding import Binder
+from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.build import SqlPlan, build
 from omnigraph_sql.planner.dialects import render
 from omnigraph_sql.planner.values import bind, python_value
@@ -42,6 +46,32 @@ class QueryEngine:
         batches = [_fitted(batch, schema) for batch in frame.collect()]
         self._cache.trim()
         return pa.Table.from_batches(batches, schema=schema)
+
+    def explain(
+        self, query: Query, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any], *, analyze: bool
+    ) -> Explanation:
+        """How a query runs; with `analyze`, after running it."""
+        assert isinstance(query.plan, ir.ReadPlan)
+        started = time.perf_counter()
+        plan = build(query.plan, catalog)
+        context = self._session(plan, catalog, snapshot, params)
+        scalars = {name: bind(value, params) for name, value in plan.values.items()}
+        frame = context.sql(render(plan.tree), param_values=scalars)
+        found = Explanation(
+            query.name,
+            ir.plan_json(query.plan),
+            render(plan.tree, pretty=True),
+            {name: fn.describe(meaning) for name, meaning in {**plan.relations, **plan.functions}.items()},
+            {f"${name}": scalar.as_py() for name, scalar in scalars.items()},
+            frame.optimized_logical_plan().display_indent(),
+            frame.execution_plan().display_indent(),
+        )
+        if not analyze:
+            return found
+        planned = time.perf_counter()
+        rows = sum(batch.num_rows for batch in frame.collect())
+        seconds = {"planning": planned - started, "running": time.perf_counter() - planned}
+        return replace(found, rows=rows, seconds=seconds)
 
     def _session(self, plan: SqlPlan, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> SessionContext:
         values = {name: python_value(given, params) for name, given in plan.inputs.items()}

@@ -117,3 +117,30 @@ class Exact:
 
 Relation: TypeAlias = Nodes | Lookup
 Function: TypeAlias = Get | IdRank | Hop | Reach | HasAny | Text | Bm25Score | Distance | Exact
+
+
+def describe(meaning: Relation | Function) -> str:
+    """What a name of a plan stands for, in a few words."""
+    match meaning:
+        case Nodes():
+            return f"all {meaning.type} nodes"
+        case Lookup():
+            return f"the {meaning.type} node with a key, by look-up"
+        case Get():
+            return f"`{meaning.column}` of {meaning.table_key}"
+        case IdRank():
+            return f"the place of the id among those of {meaning.table_key}"
+        case Hop():
+            return f"neighbours along {meaning.edge} ({meaning.direction}{', with edges' if meaning.with_edges else ''})"
+        case Reach():
+            return f"within {meaning.minimum} to {meaning.maximum} hops along {meaning.edge} ({meaning.direction})"
+        case HasAny():
+            return f"whether there is a neighbour along {meaning.edge} ({meaning.direction})"
+        case Text():
+            return f"{meaning.function} in `{meaning.column}` of {meaning.table_key}"
+        case Bm25Score():
+            return f"bm25 of `{meaning.column}` of {meaning.table_key}"
+        case Distance():
+            return f"{meaning.metric} distance of `{meaning.column}` of {meaning.table_key}"
+        case Exact():
+            return f"{meaning.left.scalar} {meaning.op} {meaning.right.scalar} by mathematical value"

@@ -91,3 +91,15 @@ def test_what_cannot_be_read_is_said(graph: Path, options: list[str], status: in
 
     assert (result.status, result.out) == (status, "")
     assert text in result.err
+
+
+def test_explain_shows_sql_and_plans(graph: Path) -> None:
+    text = done(ogsql("explain", graph, "-e", PORTS, "--analyze"))
+    document = done(ogsql("explain", graph, "-e", PORTS, "--json")).document
+
+    for title in ("SQL\n", "names\n", "logical plan\n", "physical plan\n", "run\n"):
+        assert title in text.out
+    assert "all Port nodes" in text.out
+    assert document["sql"].startswith("WITH ")
+    assert (document["rows"], document["seconds"], document["query_name"]) == (None, None, "ports")
+    assert document["plan"]["kind"] == "read"
