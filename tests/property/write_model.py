@@ -129,14 +129,21 @@ class Model:
 
     def load(self, records: list[Record], mode: str) -> Change:
         change = Change()
-        rows = [(record.type, *self._read(record)) for record in records]
+        rows, faults = [], set()
+        for record in records:
+            try:
+                rows.append((record.type, *self._read(record)))
+            except Refused as refused:
+                faults |= refused.faults
+        values = {fault for type_, row, _ in rows for fault in _value_faults(type_, row)}
+        # A value of an early record may be noticed before a later record is read.
+        _refuse(faults | values if faults else ())
         for type_, row, _ in rows:
             change.rows[type_][row["id"]] = row
         if mode == "overwrite":
             change.replaced = {type_ for type_, _, _ in rows}
             for type_ in change.replaced:
                 change.removed[type_] = set(self.tables[type_]) - set(change.rows[type_])
-        values = {fault for type_, row, _ in rows for fault in _value_faults(type_, row)}
         self._accept(change, self._input_faults(rows, mode) | values)
         return change
 
