@@ -12,7 +12,9 @@ from datafusion import SessionConfig, SessionContext, udf
 
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
-from omnigraph_sql.engines.binding import Binder
+from omnigraph_sql.engines.binding import bind_function
+from omnigraph_sql.engines.scope import Scope
+from omnigraph_sql.engines.traversal import relation as bind_relation
 from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.planner import functions as fn
@@ -75,13 +77,13 @@ class QueryEngine:
 
     def _session(self, plan: SqlPlan, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> SessionContext:
         values = {name: python_value(given, params) for name, given in plan.inputs.items()}
-        binder = Binder(catalog, snapshot, self._cache, self._search, self._embeddings, values)
+        scope = Scope(catalog, snapshot, self._cache, self._search, self._embeddings, values)
         context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS))
         for name, relation in plan.relations.items():
-            batch = pa.record_batch([pa.array(binder.relation(relation), pa.int64())], names=["v"])
+            batch = pa.record_batch([pa.array(bind_relation(scope, relation), pa.int64())], names=["v"])
             context.register_record_batches(f'"{name}"', [[batch]])
         for name, function in plan.functions.items():
-            bound = binder.function(function)
+            bound = bind_function(scope, function)
             context.register_udf(udf(bound.run, list(bound.arguments), bound.result, "immutable", name))
         return context
 
