@@ -18,8 +18,9 @@ from omnigraph_sql.engines.traversal import relation as bind_relation
 from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.planner import functions as fn
-from omnigraph_sql.planner.build import SqlPlan, build
+from omnigraph_sql.planner.build import build
 from omnigraph_sql.planner.dialects import render
+from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.storage.columns import arrow_type

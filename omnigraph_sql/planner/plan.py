@@ -1,0 +1,137 @@
+"""The parts of an SQL plan in the making: its names, its common table expressions, and the rows so far."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sqlglot import exp
+
+from omnigraph_compiler import Catalog, ir
+from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.values import Input, Value
+
+FLOAT64 = "DOUBLE"
+Named = TypeVar("Named")
+
+
+@dataclass(frozen=True)
+class SqlPlan:
+    """A query as SQL, with everything that its names mean."""
+
+    tree: exp.Select
+    relations: dict[str, fn.Relation]
+    functions: dict[str, fn.Function]
+    values: dict[str, Value]
+    """Parameters of the text."""
+    inputs: dict[str, Input]
+    """What the functions and relations take."""
+    columns: tuple[ir.OutputItem, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows so far: a relation and its variables, each with the table it points into."""
+
+    name: str | None
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def column(name: str, table: str | None = None) -> exp.Column:
+    return exp.column(name, table=table, quoted=True)
+
+
+def slot(variable: str, table: str | None = None) -> exp.Column:
+    """The column of a variable: its name cannot be that of an output column."""
+    return column(f"${variable}", table)
+
+
+def into(expression: Any, variable: str) -> Any:
+    """An expression as the column of a variable."""
+    return expression.as_(f"${variable}", quoted=True)
+
+
+def ordered(key: exp.Expression, *, descending: bool = False, last: bool | None = None) -> exp.Ordered:
+    """A sort key; null is the smallest value unless it is to come last."""
+    nulls_first = not descending if last is None else not last
+    return exp.Ordered(this=key, desc=descending, nulls_first=nulls_first)
+
+
+class Draft:
+    """What the names of one plan mean; every meaning has one name."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.ctes: list[tuple[str, exp.Select]] = []
+        self.relations: dict[str, fn.Relation] = {}
+        self.functions: dict[str, fn.Function] = {}
+        self.values: dict[str, Value] = {}
+        self.inputs: dict[str, Input] = {}
+        self.fused: dict[ir.Rrf, str] = {}
+
+    def _name(self, known: dict[str, Named], meaning: Named, wish: str) -> str:
+        for name, other in known.items():
+            if other == meaning:
+                return name
+        base = re.sub(r"\W+", "_", wish.lower())
+        taken = {*self.relations, *self.functions}
+        name, number = base, 2
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        known[name] = meaning
+        return name
+
+    def relation(self, relation: fn.Relation, wish: str) -> str:
+        """The name of a relation that the engine provides."""
+        return self._name(self.relations, relation, wish)
+
+    def call(self, function: fn.Function, *arguments: exp.Expression) -> exp.Expression:
+        """A call of a function that the engine provides."""
+        return exp.Anonymous(this=self._name(self.functions, function, _wish(function)), expressions=list(arguments))
+
+    def value(self, value: Value) -> exp.Expression:
+        """A parameter for a value."""
+        for name, other in self.values.items():
+            if other == value:
+                return exp.Parameter(this=exp.var(name))
+        name = f"p{len(self.values) + 1}"
+        self.values[name] = value
+        return exp.Parameter(this=exp.var(name))
+
+    def cte(self, select: exp.Select) -> str:
+        """The name of a common table expression."""
+        name = f"s{len(self.ctes) + 1}"
+        self.ctes.append((name, select))
+        return name
+
+    def input(self, expr: ir.ParamRef | ir.Constant) -> str:
+        """A value that a function or relation takes, by name."""
+        for name, other in self.inputs.items():
+            if other == expr:
+                return name
+        self.inputs[f"i{len(self.inputs) + 1}"] = expr
+        return f"i{len(self.inputs)}"
+
+
+def _wish(function: fn.Function) -> str:
+    match function:
+        case fn.Get():
+            suffix = "_key" if function.comparable else ""
+            return f"{function.table_key.partition(':')[2]}_{function.column}{suffix}"
+        case fn.IdRank():
+            return f"{function.table_key.partition(':')[2]}_rank"
+        case fn.Hop():
+            return f"{function.edge}_{function.direction}{'_edges' if function.with_edges else ''}"
+        case fn.Reach():
+            return f"{function.edge}_{function.direction}_{function.minimum}_{function.maximum}"
+        case fn.HasAny():
+            return f"has_{function.edge}_{function.direction}"
+        case fn.Text():
+            return f"{function.function}_{function.column}"
+        case fn.Bm25Score():
+            return f"bm25_{function.column}"
+        case fn.Distance():
+            return f"distance_{function.column}"
+        case fn.Exact():
+            return "exact_" + {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[function.op]

@@ -1,0 +1,108 @@
+"""Ranking by distance, score or both: the rows of the best entities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from omnigraph_compiler import ir
+from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.expressions import expression
+from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, column, into, ordered, slot
+from omnigraph_sql.planner.values import Positive
+
+
+def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
+    assert frame.name is not None
+    names = [slot(name) for name in frame.variables]
+    score = expression(draft, frame, rank).as_("$$rank", quoted=True)
+    scored = draft.cte(exp.select(*names, score).from_(exp.to_table(frame.name)))
+    known: exp.Expression = exp.Not(this=exp.Is(this=column("$$rank"), expression=exp.Null()))
+    if isinstance(rank, ir.Bm25):
+        known = exp.GT(this=column("$$rank"), expression=exp.Literal.number(0))
+    kept = exp.select(*(each.copy() for each in names), column("$$rank")).from_(exp.to_table(scored)).where(known)
+    return Frame(draft.cte(kept), frame.variables)
+
+
+def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+    """The rows of the best entities by the sum of reciprocal ranks, with their place among them."""
+    assert plan.limit is not None
+    assert frame.name is not None
+    scores = _scores(draft, frame, rrf, plan.limit.count)
+    best = exp.LTE(this=column("f"), expression=exp.Literal.number(plan.limit.count))
+    chosen = draft.cte(exp.select(column("v"), column("s"), column("f")).from_(exp.to_table(scores)).where(best))
+    variable = rrf.first.field.variable
+    draft.fused[rrf] = f"$$rrf{len(draft.fused)}"
+    names = [into(slot(name, frame.name), name) for name in frame.variables]
+    extra = [
+        column("f", chosen).as_("$$place", quoted=True),
+        column("s", chosen).as_(draft.fused[rrf], quoted=True),
+    ]
+    on = exp.EQ(this=slot(variable, frame.name), expression=column("v", chosen))
+    joined = exp.select(*names, *extra).from_(exp.to_table(frame.name)).join(exp.to_table(chosen), on=on)
+    return Frame(draft.cte(joined), frame.variables)
+
+
+def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+    """The rows with a fused score that does not rank them. Without a limit an arm lists everything it can rank."""
+    assert frame.name is not None
+    scores = _scores(draft, frame, rrf, None if plan.limit is None else plan.limit.count)
+    variable = rrf.first.field.variable
+    draft.fused[rrf] = f"$$rrf{len(draft.fused)}"
+    names = [into(slot(name, frame.name), name) for name in frame.variables]
+    names += [column(name, frame.name).as_(name, quoted=True) for name in extra]
+    score = exp.Coalesce(this=column("s", scores), expressions=[exp.cast(exp.Literal.number(0), FLOAT64)])
+    on = exp.EQ(this=slot(variable, frame.name), expression=column("v", scores))
+    joined = exp.select(*names, score.as_(draft.fused[rrf], quoted=True)).from_(exp.to_table(frame.name))
+    return Frame(draft.cte(joined.join(exp.to_table(scores), on=on, join_type="left")), frame.variables)
+
+
+def _scores(draft: Draft, frame: Frame, rrf: ir.Rrf, limit: int | None) -> str:
+    """Entities `v` that an arm lists, their sums `s` and places `f`."""
+    assert frame.name is not None
+    variable = rrf.first.field.variable
+    one = Frame(None, {variable: frame.variables[variable]})
+    candidates = draft.cte(exp.select(slot(variable)).distinct().from_(exp.to_table(frame.name)))
+    a, b = (_arm(draft, replace(one, name=candidates), arm, limit) for arm in (rrf.first, rrf.second))
+    k = draft.value(Positive(rrf.k, "k of rrf", 60))
+    both = (
+        exp.select(
+            exp.Coalesce(this=column("v", a), expressions=[column("v", b)]).as_("v", quoted=True),
+            exp.Add(this=_reciprocal(k, a), expression=_reciprocal(k, b)).as_("s", quoted=True),
+            column("r", a).as_("r1", quoted=True),
+            column("r", b).as_("r2", quoted=True),
+        )
+        .from_(exp.to_table(a))
+        .join(exp.to_table(b), on=exp.EQ(this=column("v", a), expression=column("v", b)), join_type="full")
+    )
+    order = [ordered(column("s"), descending=True), *(ordered(column(name), last=True) for name in ("r1", "r2"))]
+    place = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=order)).as_("f", quoted=True)
+    return draft.cte(exp.select(column("v"), column("s"), place).from_(exp.to_table(draft.cte(both))))
+
+
+def _arm(draft: Draft, frame: Frame, arm: ir.Nearest | ir.Bm25, limit: int | None) -> str:
+    variable = arm.field.variable
+    found = ranked(draft, frame, arm)
+    assert found.name is not None
+    order = [
+        ordered(column("$$rank"), descending=isinstance(arm, ir.Bm25)),
+        ordered(draft.call(fn.IdRank(frame.variables[variable]), slot(variable))),
+    ]
+    place = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=order)).as_("r", quoted=True)
+    numbered = exp.select(slot(variable).as_("v", quoted=True), place).from_(exp.to_table(found.name))
+    name = draft.cte(numbered)
+    if isinstance(arm, ir.Bm25) or limit is None:
+        return name
+    best = exp.LTE(this=column("r"), expression=exp.Literal.number(limit))
+    return draft.cte(exp.select(column("v"), column("r")).from_(exp.to_table(name)).where(best))
+
+
+def _reciprocal(k: exp.Expression, arm: str) -> exp.Expression:
+    """What the rank in an arm is worth; nothing where the arm does not list the entity."""
+    share = exp.Div(
+        this=exp.cast(exp.Literal.number(1), FLOAT64),
+        expression=exp.Paren(this=exp.Add(this=exp.cast(k.copy(), FLOAT64), expression=column("r", arm))),
+    )
+    return exp.Coalesce(this=share, expressions=[exp.cast(exp.Literal.number(0), FLOAT64)])
