@@ -10,6 +10,7 @@ from sqlglot import exp
 from omnigraph_compiler import ir
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.expressions import expression
+from omnigraph_sql.planner.logical import Logical
 from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, column, into, ordered, slot
 from omnigraph_sql.planner.values import Positive
 
@@ -26,7 +27,7 @@ def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
     return Frame(draft.cte(kept), frame.variables)
 
 
-def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
     """The rows of the best entities by the sum of reciprocal ranks, with their place among them."""
     assert plan.limit is not None
     assert frame.name is not None
@@ -45,7 +46,7 @@ def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
     return Frame(draft.cte(joined), frame.variables)
 
 
-def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: Logical) -> Frame:
     """The rows with a fused score that does not rank them. Without a limit an arm lists everything it can rank."""
     assert frame.name is not None
     scores = _scores(draft, frame, rrf, None if plan.limit is None else plan.limit.count)
