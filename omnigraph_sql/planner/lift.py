@@ -43,7 +43,7 @@ def _pattern(steps: Sequence[ir.Step], outer: Mapping[str, str]) -> Pattern:
     known = {**outer, **{name: f"node:{vertex.type}" for name, vertex in vertices.items()}}
     known |= {link.edge_variable: f"edge:{link.edge}" for link in links if link.edge_variable is not None}
     negations = [_negation(each, known) for each in inner]
-    seeds = _seeds(links, conditions, negations, {name for name in outer if name not in vertices})
+    seeds = tuple(sorted(name for name in outer if name not in vertices))
     for name in seeds:
         if known[name].startswith("node:"):
             vertices[name] = Vertex(name, known[name].removeprefix("node:"))
@@ -74,16 +74,6 @@ def _link(step: ir.Expand, target: str) -> Link:
 
 def _negation(anti: ir.AntiJoin, known: Mapping[str, str]) -> Negation:
     return Negation(_pattern(anti.inner, {name: known[name] for name in anti.outer_variables if name in known}))
-
-
-def _seeds(
-    links: Sequence[Link], conditions: Sequence[ir.Compare], negations: Sequence[Negation], outer: set[str]
-) -> tuple[str, ...]:
-    """The outer variables that a block really uses."""
-    used = {end for link in links for end in link.ends}
-    used |= {name for condition in conditions for name in used_by(condition)}
-    used |= {name for negation in negations for name in negation.outer}
-    return tuple(sorted(used & outer))
 
 
 def _settled(
