@@ -28,11 +28,11 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
     match function:
         case fn.Get():
             table = scope.table(function.table_key)
-            column = table.comparable(function.column) if function.comparable else table.column(function.column)
-            return Bound((pa.int64(),), column.type, column.take)
+            gather = table.gather(function.column, scope.given, comparable=function.comparable)
+            return Bound((pa.int64(),), table.type_of(function.column), gather)
         case fn.IdRank():
-            rank = pa.array(scope.table(function.table_key).rank)
-            return Bound((pa.int64(),), pa.int64(), rank.take)
+            kind, run = scope.table(function.table_key).order(scope.given)
+            return Bound((pa.int64(),), kind, run)
         case fn.Hop():
             return traversal.hop(scope, function)
         case fn.Reach():

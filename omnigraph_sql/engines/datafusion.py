@@ -33,8 +33,8 @@ BATCH_ROWS = 8192
 class QueryEngine:
     """Runs read queries of one graph; keeps what they share."""
 
-    def __init__(self, storage: TableStorage, embeddings: Embeddings) -> None:
-        self._cache = RuntimeCache(storage)
+    def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
+        self._cache = RuntimeCache(storage, saves=saves)
         self._search = SearchCache()
         self._embeddings = embeddings
 
@@ -47,7 +47,7 @@ class QueryEngine:
         scalars = {name: bind(value, params) for name, value in plan.values.items()}
         frame = context.sql(render(plan.tree), param_values=scalars)
         batches = [_fitted(batch, schema) for batch in frame.collect()]
-        self._cache.trim()
+        self._cache.trim(self._search.nbytes_of)
         return pa.Table.from_batches(batches, schema=schema)
 
     def explain(

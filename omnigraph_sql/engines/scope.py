@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +16,10 @@ from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.topology.adjacency import GraphIndex
 from omnigraph_sql.topology.cache import RuntimeCache
+from omnigraph_sql.topology.expander import Expander
+from omnigraph_sql.topology.modes import Settings, settings
 from omnigraph_sql.topology.tables import TableData
+from omnigraph_sql.topology.trace import Trace
 
 Array: TypeAlias = pa.Array
 
@@ -40,6 +43,8 @@ class Scope:
     search: SearchCache
     embeddings: Embeddings
     values: Mapping[str, Any]
+    given: Settings = field(default_factory=settings)
+    trace: Trace = field(default_factory=Trace)
 
     def table(self, table_key: str) -> TableData:
         """The columns of a table."""
@@ -48,6 +53,10 @@ class Scope:
     def index(self, edge: str) -> GraphIndex:
         """The adjacency of an edge type."""
         return self.cache.index(self.snapshot, self.catalog.edges[edge])
+
+    def expander(self, edge: str, direction: str) -> Expander:
+        """What follows an edge type in a direction."""
+        return Expander(self.index(edge), direction, self.given, self.trace, edge)
 
 
 def numbers(v: Array) -> npt.NDArray[np.int64]:
