@@ -23,6 +23,7 @@ from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
 from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
+from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.layout import btree_covers, fragments
 from omnigraph_sql.storage.objects import ObjectStore, translate
@@ -39,16 +40,6 @@ Rows: TypeAlias = pa.Table | pa.RecordBatchReader
 def new_session() -> Any:
     """Caches that Lance shares between the datasets opened with it."""
     return lance.Session()  # type: ignore[attr-defined]
-
-
-def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
-    """The filter for rows whose column is among the values.
-
-    Lance takes Arrow expressions, but not over unsigned columns; for those the filter is a text of plain numbers.
-    """
-    if pa.types.is_unsigned_integer(values.type):
-        return f"`{column}` IN ({', '.join(str(int(value)) for value in values.to_pylist())})"
-    return pc.field(column).isin(values)
 
 
 class TableStorage:
@@ -170,10 +161,11 @@ class TableStorage:
     ) -> pa.RecordBatchReader:
         """Rows in table order. The column `_rowoffset` is the position of a row in that order."""
         self.calls["scan"] += 1
-        scanner = handle._dataset.scanner(
+        scanner = filtered(
+            handle._dataset,
+            filter,
             order_by=None if order_by is None else [ColumnOrdering(order_by)],
             columns=None if columns is None else list(columns),
-            filter=filter,
             limit=limit,
             offset=first_row,
             batch_size=batch_rows,

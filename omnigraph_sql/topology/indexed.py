@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_sql.storage.tables import member_filter
+from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.topology.building import Ends
 from omnigraph_sql.topology.modes import Settings
 from omnigraph_sql.topology.tables import TableData

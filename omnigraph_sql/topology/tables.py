@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.manifest.snapshot import Entry
+from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.storage.handles import SnapshotHandle
-from omnigraph_sql.storage.tables import TableStorage, member_filter
+from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.ids import make_ids, stored_ids
 from omnigraph_sql.topology.kept import Kept
 from omnigraph_sql.topology.modes import FEW, REQUEST, SCATTERED, Meter, Settings
