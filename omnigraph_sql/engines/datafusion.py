@@ -43,7 +43,8 @@ class QueryEngine:
         assert isinstance(query.plan, ir.ReadPlan)
         plan = build(query.plan, catalog)
         schema = result_schema(plan)
-        context = self._session(plan, catalog, snapshot, params)
+        scope = self._scope(plan, catalog, snapshot, params)
+        context = _session(plan, scope)
         scalars = {name: bind(value, params) for name, value in plan.values.items()}
         frame = context.sql(render(plan.tree), param_values=scalars)
         batches = [_fitted(batch, schema) for batch in frame.collect()]
@@ -57,7 +58,8 @@ class QueryEngine:
         assert isinstance(query.plan, ir.ReadPlan)
         started = time.perf_counter()
         plan = build(query.plan, catalog)
-        context = self._session(plan, catalog, snapshot, params)
+        scope = self._scope(plan, catalog, snapshot, params)
+        context = _session(plan, scope)
         scalars = {name: bind(value, params) for name, value in plan.values.items()}
         frame = context.sql(render(plan.tree), param_values=scalars)
         found = Explanation(
@@ -74,19 +76,22 @@ class QueryEngine:
         planned = time.perf_counter()
         rows = sum(batch.num_rows for batch in frame.collect())
         seconds = {"planning": planned - started, "running": time.perf_counter() - planned}
-        return replace(found, rows=rows, seconds=seconds)
+        return replace(found, rows=rows, seconds=seconds, work=scope.trace.counts())
 
-    def _session(self, plan: SqlPlan, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> SessionContext:
+    def _scope(self, plan: SqlPlan, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> Scope:
         values = {name: python_value(given, params) for name, given in plan.inputs.items()}
-        scope = Scope(catalog, snapshot, self._cache, self._search, self._embeddings, values)
-        context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS))
-        for name, relation in plan.relations.items():
-            batch = pa.record_batch([pa.array(bind_relation(scope, relation), pa.int64())], names=["v"])
-            context.register_record_batches(f'"{name}"', [[batch]])
-        for name, function in plan.functions.items():
-            bound = bind_function(scope, function)
-            context.register_udf(udf(bound.run, list(bound.arguments), bound.result, "immutable", name))
-        return context
+        return Scope(catalog, snapshot, self._cache, self._search, self._embeddings, values)
+
+
+def _session(plan: SqlPlan, scope: Scope) -> SessionContext:
+    context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS))
+    for name, relation in plan.relations.items():
+        batch = pa.record_batch([pa.array(bind_relation(scope, relation), pa.int64())], names=["v"])
+        context.register_record_batches(f'"{name}"', [[batch]])
+    for name, function in plan.functions.items():
+        bound = bind_function(scope, function)
+        context.register_udf(udf(bound.run, list(bound.arguments), bound.result, "immutable", name))
+    return context
 
 
 def result_schema(plan: SqlPlan) -> pa.Schema:
