@@ -24,6 +24,8 @@ class Explanation:
     """How many rows came out, if the query was run."""
     seconds: dict[str, float] | None = None
     """How long planning and running took, if the query was run."""
+    work: dict[str, int] | None = None
+    """How often each edge type was followed in which way, if the query was run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
@@ -37,6 +39,7 @@ class Explanation:
             "physical_plan": self.physical,
             "rows": self.rows,
             "seconds": self.seconds,
+            "work": self.work,
         }
 
     def render(self) -> str:
@@ -45,7 +48,7 @@ class Explanation:
         parts += [("logical plan", self.logical), ("physical plan", self.physical)]
         if self.seconds is not None:
             times = {name: f"{seconds * 1000:.1f} ms" for name, seconds in self.seconds.items()}
-            parts.append(("run", _listed({"rows": self.rows, **times})))
+            parts.append(("run", _listed({"rows": self.rows, **times, **(self.work or {})})))
         return "\n\n".join(f"{title}\n{_indented(text)}" for title, text in parts if text)
 
 

@@ -136,7 +136,7 @@ class Graph:
         if self._queries is None:
             from omnigraph_sql.engines.datafusion import QueryEngine
 
-            self._queries = QueryEngine(self._engine.storage, self._query_embeddings)
+            self._queries = QueryEngine(self._engine.storage, self._query_embeddings, saves=not self._read_only)
         return self._queries
 
     # Writing

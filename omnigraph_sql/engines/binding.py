@@ -33,7 +33,8 @@ def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
         case fn.Support():
             return pa.record_batch([pa.array(support(scope, relation), pa.int64())], names=["v"])
         case fn.Edges():
-            tails, heads = scope.index(relation.edge).ends
+            index = scope.index(relation.edge)
+            tails, heads = index.tails, index.heads
             columns = [np.arange(len(tails)), tails.astype(np.int64), heads.astype(np.int64)]
             return pa.record_batch([pa.array(column, pa.int64()) for column in columns], names=["e", "s", "d"])
 
@@ -43,11 +44,11 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
     match function:
         case fn.Get():
             table = scope.table(function.table_key)
-            column = table.comparable(function.column) if function.comparable else table.column(function.column)
-            return Bound((pa.int64(),), column.type, column.take)
+            gather = table.gather(function.column, scope.given, comparable=function.comparable)
+            return Bound((pa.int64(),), table.type_of(function.column), gather)
         case fn.IdRank():
-            rank = pa.array(scope.table(function.table_key).rank)
-            return Bound((pa.int64(),), pa.int64(), rank.take)
+            kind, run = scope.table(function.table_key).order(scope.given)
+            return Bound((pa.int64(),), kind, run)
         case fn.Hop():
             return traversal.hop(scope, function)
         case fn.Reach():

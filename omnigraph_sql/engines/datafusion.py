@@ -31,8 +31,8 @@ BATCH_ROWS = 8192
 class QueryEngine:
     """Runs read queries of one graph; keeps what they share."""
 
-    def __init__(self, storage: TableStorage, embeddings: Embeddings) -> None:
-        self._cache = RuntimeCache(storage)
+    def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
+        self._cache = RuntimeCache(storage, saves=saves)
         self._search = SearchCache()
         self._embeddings = embeddings
 
@@ -43,7 +43,7 @@ class QueryEngine:
         plan = build(query.plan, catalog, scope)
         schema = result_schema(plan)
         batches = [_fitted(batch, schema) for batch in self._frame(scope, plan).collect()]
-        self._cache.trim()
+        self._cache.trim(self._search.nbytes_of)
         return pa.Table.from_batches(batches, schema=schema)
 
     def explain(
@@ -70,7 +70,7 @@ class QueryEngine:
         planned = time.perf_counter()
         rows = sum(batch.num_rows for batch in frame.collect())
         seconds = {"planning": planned - started, "running": time.perf_counter() - planned}
-        return replace(found, rows=rows, seconds=seconds)
+        return replace(found, rows=rows, seconds=seconds, work=scope.trace.counts())
 
     def _scope(self, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> Scope:
         def positions(plan: SqlPlan) -> pa.Table:

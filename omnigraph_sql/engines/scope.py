@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,10 @@ from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.topology.adjacency import GraphIndex
 from omnigraph_sql.topology.cache import RuntimeCache
+from omnigraph_sql.topology.expander import Expander
+from omnigraph_sql.topology.modes import Settings, settings
 from omnigraph_sql.topology.tables import TableData
+from omnigraph_sql.topology.trace import Trace
 
 Array: TypeAlias = pa.Array
 
@@ -47,6 +50,8 @@ class Scope:
     """What the caller gave."""
     run: Callable[[SqlPlan], pa.Table]
     """Runs another plan on the same snapshot, before this one."""
+    given: Settings = field(default_factory=settings)
+    trace: Trace = field(default_factory=Trace)
 
     def table(self, table_key: str) -> TableData:
         """The columns of a table."""
@@ -64,7 +69,12 @@ class Scope:
 
     def is_functional(self, edge: str, direction: Direction) -> bool:
         """Whether every vertex is known to have one neighbour at most."""
-        return self.index(edge).single(direction) is not None
+        index = self.index(edge)
+        return self.given.mode != "indexed" and index.is_at_hand() and index.single(direction) is not None
+
+    def expander(self, edge: str, direction: str) -> Expander:
+        """What follows an edge type in a direction."""
+        return Expander(self.index(edge), direction, self.given, self.trace, edge)
 
 
 def numbers(v: Array) -> npt.NDArray[np.int64]:

@@ -15,10 +15,7 @@ from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.logical import Vertex
 from omnigraph_sql.planner.values import python_value
-from omnigraph_udfs.csr import Csr
-from omnigraph_udfs.expand import Expansion, expand, has_edge
 from omnigraph_udfs.meet import meet
-from omnigraph_udfs.reach import reach, reaches
 
 POSITIONS = pa.large_list(pa.int64())
 PAIRS = pa.large_list(pa.struct([("d", pa.int64()), ("e", pa.int64())]))
@@ -52,19 +49,17 @@ def _with_key(scope: Scope, node: NodeType, values: list[Any]) -> npt.NDArray[np
         found = entity_id(node, dict(zip(node.key, values, strict=True)))
     except (ValueError, TypeError):
         return None
-    position = -1 if found is None else scope.table(f"node:{node.name}").ids.position(found)
-    return np.array([position] if position >= 0 else [], np.int64)
+    positions = scope.table(f"node:{node.name}").find(pa.array([found], pa.string()), scope.given)
+    return positions[positions >= 0]
 
 
 def hop(scope: Scope, asked: fn.Hop) -> Bound:
-    index = scope.index(asked.edge)
+    along = scope.expander(asked.edge, asked.direction)
     if not asked.with_edges:
-        csr = index.neighbours(asked.direction)
-        return Bound((pa.int64(),), POSITIONS, lambda v: expand(csr, numbers(v)).to_list())
-    whole = index.edges(asked.direction)
+        return Bound((pa.int64(),), POSITIONS, lambda v: along.neighbours(numbers(v)).to_list())
 
     def pairs(v: Array) -> Array:
-        found = expand(whole, numbers(v))
+        found = along.edges(numbers(v))
         fields = [pa.array(found.targets), pa.array(found.edges)]
         return pa.LargeListArray.from_arrays(found.offsets, pa.StructArray.from_arrays(fields, ["d", "e"]))
 
@@ -72,15 +67,14 @@ def hop(scope: Scope, asked: fn.Hop) -> Bound:
 
 
 def within(scope: Scope, bounds: fn.Reach) -> Bound:
-    index = scope.index(bounds.edge)
+    along = scope.expander(bounds.edge, bounds.direction)
     low, high = bounds.minimum, bounds.maximum
-    csr = index.neighbours(bounds.direction)
-    if not index.is_one_type:
-        run: Callable[[Array], Array] = _nothing if low > 1 else lambda v: expand(csr, numbers(v)).to_list()
+    if not along.index.is_one_type:
+        run: Callable[[Array], Array] = _nothing if low > 1 else lambda v: along.neighbours(numbers(v)).to_list()
     elif bounds.reversed and low > 1:
-        run = _reached_by(index.without_loops(bounds.direction), csr, low, high)
+        run = lambda v: along.reached_by(numbers(v), low, high).to_list()  # noqa: E731
     else:
-        run = lambda v: reach(csr, numbers(v), least=low, most=high).to_list()  # noqa: E731
+        run = lambda v: along.reach(numbers(v), low, high).to_list()  # noqa: E731
     return Bound((pa.int64(),), POSITIONS, run)
 
 
@@ -106,43 +100,16 @@ def common(scope: Scope, asked: fn.Common) -> Bound:
 
 def joined(scope: Scope, asked: fn.Joined) -> Bound:
     """Two positions to whether the second is within some hops of the first."""
-    index = scope.index(asked.edge)
-    csr = index.neighbours(asked.direction)
-    low, high = asked.minimum, asked.maximum
+    along = scope.expander(asked.edge, asked.direction)
+    low, high = asked.minimum, asked.maximum if along.index.is_one_type else 1
 
     def run(us: Array, vs: Array) -> Array:
-        if low > 1 and not index.is_one_type:
+        if low > high:
             return pa.array(np.zeros(len(us), np.bool_))
-        if high == 1 or not index.is_one_type:
-            return pa.array(has_edge(csr, numbers(us), numbers(vs)))
-        return pa.array(reaches(csr, numbers(us), numbers(vs), least=low, most=high))
+        return pa.array(along.leads_to(numbers(us), numbers(vs), low, high))
 
     return Bound((pa.int64(), pa.int64()), pa.bool_(), run)
 
 
 def _nothing(v: Array) -> Array:
     return pa.LargeListArray.from_arrays(np.zeros(len(v) + 1, np.int64), pa.array([], pa.int64()))
-
-
-def _reached_by(plain: Csr, whole: Csr, low: int, high: int) -> Callable[[Array], Array]:
-    """From where a vertex is within some hops: a loop on it counts one hop more, loops on the way count for nothing."""
-    rows = np.repeat(np.arange(whole.sources), whole.degrees())
-    has_loop = np.zeros(whole.sources, np.bool_)
-    has_loop[rows[rows == whole.targets]] = True
-
-    def run(v: Array) -> Array:
-        at = numbers(v)
-        near = reach(plain, at, least=low, most=high)
-        looped = np.where(has_loop[at], at, -1)
-        return _union(len(at), [near, reach(plain, looped, least=low - 1, most=high - 1)])
-
-    return run
-
-
-def _union(count: int, expansions: list[Expansion]) -> Array:
-    rows = np.concatenate([each.rows() for each in expansions])
-    targets = np.concatenate([each.targets for each in expansions])
-    pairs = np.unique(np.stack([rows, targets]), axis=1)
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(pairs[0], minlength=count), out=offsets[1:])
-    return pa.LargeListArray.from_arrays(offsets, pa.array(pairs[1]))

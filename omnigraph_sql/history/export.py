@@ -16,7 +16,8 @@ import pyarrow as pa
 from omnigraph_compiler import Catalog, EdgeType, NodeType, PropType
 from omnigraph_sql.errors import NotFound
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.storage.tables import TableStorage, member_filter
+from omnigraph_sql.storage.filters import member_filter
+from omnigraph_sql.storage.tables import TableStorage
 
 _BATCH_ROWS = 4096
 

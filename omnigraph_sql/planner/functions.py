@@ -97,7 +97,7 @@ class Get:
 
 @dataclass(frozen=True)
 class IdRank:
-    """Position to the place of its id in the order of ids."""
+    """Position to what sorts like its id: its place in the order of ids, or the id."""
 
     table_key: str
 

@@ -33,6 +33,11 @@ class SearchCache:
         """The vectors of a column that belongs to `owner`."""
         return self._get(owner, ("vectors", name), lambda: Vectors.of(column()))
 
+    def nbytes_of(self, owner: Any) -> int:
+        """What is kept for an owner, in bytes."""
+        with self._lock:
+            return sum(_nbytes(each) for each in self._kept.get(owner, {}).values())
+
     def _get(self, owner: Any, key: tuple[str, str], make: Callable[[], T]) -> T:
         with self._lock:
             kept = self._kept.setdefault(owner, {})
@@ -45,6 +50,15 @@ class SearchCache:
 def _text_index(column: pa.Array) -> TextIndex:
     segment = build_segment(column, ANALYSER)
     return TextIndex([Part(segment, np.arange(len(column)))], size=len(column))
+
+
+def _nbytes(kept: Any) -> int:
+    """Of all arrays in a structure of structures."""
+    if isinstance(kept, np.ndarray):
+        return kept.nbytes
+    if isinstance(kept, list | tuple):
+        return sum(map(_nbytes, kept))
+    return sum(map(_nbytes, vars(kept).values())) if hasattr(kept, "__dict__") else 0
 
 
 def terms(query: str) -> list[str]:

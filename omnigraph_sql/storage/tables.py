@@ -22,7 +22,10 @@ from lance.dataset import ColumnOrdering, LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
+from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
+from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
+from omnigraph_sql.storage.layout import btree_covers, fragments
 from omnigraph_sql.storage.objects import ObjectStore, translate
 
 OPERATION_ID: Final = "omnigraph.operation_id"
@@ -39,16 +42,6 @@ def new_session() -> Any:
     return lance.Session()  # type: ignore[attr-defined]
 
 
-def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
-    """The filter for rows whose column is among the values.
-
-    Lance takes Arrow expressions, but not over unsigned columns; for those the filter is a text of plain numbers.
-    """
-    if pa.types.is_unsigned_integer(values.type):
-        return f"`{column}` IN ({', '.join(str(int(value)) for value in values.to_pylist())})"
-    return pc.field(column).isin(values)
-
-
 class TableStorage:
     """Tables of one graph root. Made by `open_storage` only; counts its calls, for tests that state what something costs."""
 
@@ -56,6 +49,7 @@ class TableStorage:
         if seal is not _SEAL:
             raise Internal("TableStorage is made by open_storage")
         self.objects = objects
+        self.derived = DerivedFiles(derived_directory(objects.root))
         self.calls: Counter[str] = Counter()
         self._session = new_session()
         self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()
@@ -163,13 +157,17 @@ class TableStorage:
         limit: int | None = None,
         batch_rows: int | None = None,
         order_by: str | None = None,
+        first_row: int | None = None,
     ) -> pa.RecordBatchReader:
+        """Rows in table order. The column `_rowoffset` is the position of a row in that order."""
         self.calls["scan"] += 1
-        scanner = handle._dataset.scanner(
+        scanner = filtered(
+            handle._dataset,
+            filter,
             order_by=None if order_by is None else [ColumnOrdering(order_by)],
             columns=None if columns is None else list(columns),
-            filter=filter,
             limit=limit,
+            offset=first_row,
             batch_size=batch_rows,
             blob_handling="all_binary",
         )
@@ -180,6 +178,24 @@ class TableStorage:
         for batch in batches:
             self.calls["rows"] += batch.num_rows
             yield batch
+
+    def take(self, handle: SnapshotHandle, column: str, positions: npt.NDArray[np.int64]) -> pa.ChunkedArray:
+        """The values of a column at positions in table order; these must be ascending and different."""
+        self.calls["take"] += 1
+        self.calls["rows"] += len(positions)
+        if isinstance(self.schema(handle).field(column).type, pa.BaseExtensionType):
+            # A blob: `take` would give where its bytes are.
+            rows = f"_rowoffset IN ({', '.join(map(str, positions.tolist()))})"
+            return handle._dataset.to_table([column], filter=rows, blob_handling="all_binary").column(0)
+        return handle._dataset.take(positions, [column]).column(0)
+
+    def layout(self, handle: SnapshotHandle) -> list[str]:
+        """What each fragment holds, in table order. If one layout begins with another, rows were only added since."""
+        return fragments(handle._dataset)
+
+    def index_coverage(self, handle: SnapshotHandle, column: str) -> bool:
+        """Whether a BTREE on the column knows all rows."""
+        return btree_covers(handle._dataset, column)
 
     def count(self, handle: SnapshotHandle, filter: pc.Expression | str | None = None) -> int:
         self.calls["count"] += 1

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from omnigraph_compiler import EdgeType
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.adjacency import GraphIndex
-from omnigraph_sql.topology.tables import TableData, TableVersion, version_of
+from omnigraph_sql.topology.shelf import Shelf, TableVersion, version_of
+from omnigraph_sql.topology.tables import TableData
 
 INDEXES = 8
 _BYTES = 2 << 30
@@ -19,8 +21,9 @@ _BYTES = 2 << 30
 class RuntimeCache:
     """Table columns and adjacency of recently used versions."""
 
-    def __init__(self, storage: TableStorage) -> None:
+    def __init__(self, storage: TableStorage, *, saves: bool) -> None:
         self._storage = storage
+        self._shelf = Shelf(storage.derived, saves=saves)
         self._tables: OrderedDict[TableVersion, TableData] = OrderedDict()
         self._indexes: OrderedDict[tuple[TableVersion, ...], GraphIndex] = OrderedDict()
         self._lock = threading.Lock()
@@ -32,7 +35,7 @@ class RuntimeCache:
         key = version_of(entry)
         with self._lock:
             if key not in self._tables:
-                self._tables[key] = TableData(self._storage, entry)
+                self._tables[key] = TableData(self._storage, entry, self._shelf)
             self._tables.move_to_end(key)
             return self._tables[key]
 
@@ -40,7 +43,7 @@ class RuntimeCache:
         """The adjacency of an edge type as a snapshot shows it."""
         keys = (f"edge:{edge.name}", f"node:{edge.source}", f"node:{edge.target}")
         tables = [self.table(snapshot, key) for key in keys]
-        place = tuple(version_of(table.entry) for table in tables)
+        place = tuple(table.version for table in tables)
         with self._lock:
             if place not in self._indexes:
                 self._indexes[place] = GraphIndex(*tables)
@@ -49,13 +52,24 @@ class RuntimeCache:
                 self._indexes.popitem(last=False)
             return self._indexes[place]
 
-    def trim(self) -> None:
-        """Forget the columns used longest ago until the rest fits."""
+    def indexes(self) -> list[GraphIndex]:
+        """The adjacencies that are kept, the one used last at the end."""
         with self._lock:
-            held = sum(table.nbytes for table in self._tables.values())
+            return list(self._indexes.values())
+
+    def trim(self, also: Callable[[TableData], int]) -> None:
+        """Forget the tables used longest ago, with all that belongs to them, until the rest fits.
+
+        `also` says what others keep in memory for a table; they let go of it with the table.
+        """
+        with self._lock:
+            sizes = {key: table.nbytes + also(table) for key, table in self._tables.items()}
+            held = sum(sizes.values()) + sum(index.nbytes for index in self._indexes.values())
             while held > self._limit and len(self._tables) > 1:
-                _, table = self._tables.popitem(last=False)
-                held -= table.nbytes
+                key, _ = self._tables.popitem(last=False)
+                held -= sizes[key]
+                for place in [place for place in self._indexes if key in place]:
+                    held -= self._indexes.pop(place).nbytes
 
     def clear(self) -> None:
         """Forget everything."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.columns import table_schema
-from omnigraph_sql.storage.tables import member_filter
+from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.findings import AT
 from omnigraph_sql.writes.spool import Spool, Workspace, divide, part_count

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
+from zlib import crc32
 
 import omnigraph_sql as og
 from omnigraph_compiler import compile_query
@@ -33,6 +38,8 @@ class Engine(Protocol):
     """Runs a read query of a `.gq` text on a graph. Raises what a user would get."""
 
     name: str
+    tables: str
+    """Which tables of the graph have physical indexes: none, some or all."""
 
     def read(
         self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
@@ -48,6 +55,7 @@ class OnRecords:
 
     name: str
     evaluate: Evaluator
+    tables: str = "none"
     _graphs: dict[tuple[str, Target], OracleGraph] = field(default_factory=dict)
 
     def read(
@@ -66,16 +74,65 @@ class OnRecords:
 
 @dataclass
 class OnDataFusion:
-    """The engine itself."""
+    """The engine itself, with everything at hand that earlier queries left."""
 
     name: str = "datafusion"
+    mode: str = ""
+    """How traversals are done; chosen by cost if it is empty."""
+    tables: str = "none"
 
     def read(
         self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
     ) -> Reading:
-        found = graph.query(source, name, params, branch=target.branch, version=target.version, snapshot=target.commit)
+        with _traversal_mode(self.mode):
+            found = graph.query(source, name, params, branch=target.branch, version=target.version, snapshot=target.commit)
         query = compile_query(graph.catalog, source, name)
         return Reading([f"{item.name}: {item.type}" for item in query.columns], found.to_json())
 
 
+@dataclass
+class Forgetful(OnDataFusion):
+    """The engine in a graph that was just opened and has no derived files."""
+
+    read_only: bool = False
+
+    def read(
+        self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
+    ) -> Reading:
+        derived = Path(graph.uri) / "_derived"
+        shutil.rmtree(derived, ignore_errors=True)
+        with og.connect(graph.uri, read_only=self.read_only) as opened:
+            found = super().read(opened, target, source, name, params)
+        assert not (self.read_only and derived.exists()), "a read-only handle wrote derived files"
+        return found
+
+
+@contextmanager
+def _traversal_mode(mode: str) -> Iterator[None]:
+    before = os.environ.get("OMNIGRAPH_TRAVERSAL_MODE")
+    os.environ["OMNIGRAPH_TRAVERSAL_MODE"] = mode
+    try:
+        yield
+    finally:
+        os.environ.pop("OMNIGRAPH_TRAVERSAL_MODE")
+        if before is not None:
+            os.environ["OMNIGRAPH_TRAVERSAL_MODE"] = before
+
+
 ENGINES: list[Engine] = [OnRecords("oracle", evaluate), OnRecords("plan", run_plan), OnDataFusion()]
+
+WAYS: list[Engine] = [
+    OnDataFusion("indexed", "indexed"),
+    OnDataFusion("csr", "csr"),
+    OnDataFusion("indexed with BTREEs", "indexed", tables="all"),
+    OnDataFusion("with BTREEs on some tables", tables="some"),
+    Forgetful("cold"),
+    Forgetful("cold csr", "csr", read_only=True),
+    Forgetful("cold with BTREEs", tables="all"),
+]
+"""Other ways to the same rows. Each block is read in one of them; in the long set, in all."""
+
+
+def way_of(block_id: str) -> Engine:
+    """The way that a block is read in besides the usual one: always the same, and all ways get their share."""
+    return WAYS[crc32(block_id.encode()) % len(WAYS)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 import omnigraph_sql as og
 from tests.golden.gqt import Block, GraphText, Section
+from tests.indexes import build_btrees
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Graphs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._made: dict[GraphText, Path] = {}
-        self._shared: dict[GraphText, MadeGraph] = {}
+        self._shared: dict[tuple[GraphText, str], MadeGraph] = {}
         self._copies = 0
 
     def copy(self, block: Block) -> og.Graph:
@@ -83,14 +85,16 @@ class Graphs:
         self._copies += 1
         return og.connect(shutil.copytree(self._made[text], self._folder / f"copy-{self._copies}"))
 
-    def share(self, block: Block) -> MadeGraph:
-        """The graph that all reading blocks use together."""
-        text = _text(block)
-        if text not in self._shared:
-            made = make_graph(self._folder / f"shared-{len(self._shared)}", text)
+    def share(self, block: Block, indexed: str = "none") -> MadeGraph:
+        """The graph that all reading blocks use together, with indexes on none, some or all of its tables."""
+        place = _text(block), indexed
+        if place not in self._shared:
+            made = make_graph(self._folder / f"shared-{len(self._shared)}", place[0])
+            if indexed != "none":
+                build_btrees(made.graph, lambda key: indexed == "all" or crc32(key.encode()) % 2 == 0)
             made.graph.create_branch(self.SIDE)
-            self._shared[text] = made
-        return self._shared[text]
+            self._shared[place] = made
+        return self._shared[place]
 
 
 def _text(block: Block) -> GraphText:

@@ -19,7 +19,7 @@ _SORTS = re.compile(r"\}\s*(order\s*\{|limit\s*[0-9])")
 
 
 def run_read(block: Block, graphs: Graphs, engine: Engine) -> None:
-    made = graphs.share(block)
+    made = graphs.share(block, engine.tables)
     for target in _targets(block, made):
         _run(block, made, target, engine)
 

@@ -23,7 +23,7 @@ from omnigraph_compiler import (
     plan_migration,
 )
 from omnigraph_compiler.values import format_datetime
-from tests.golden.engines import ENGINES, Engine
+from tests.golden.engines import ENGINES, WAYS, Engine, way_of
 from tests.golden.gqt import Block, Section, read_blocks
 from tests.golden.graphs import Graphs
 from tests.golden.notation import notate
@@ -58,6 +58,18 @@ def test_load_larger_than_memory(block: Block, graphs: Graphs) -> None:
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == READ], ids=lambda block: block.id)
 def test_read(block: Block, engine: Engine, graphs: Graphs) -> None:
     run_read(block, graphs, engine)
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == READ], ids=lambda block: block.id)
+def test_read_another_way(block: Block, graphs: Graphs) -> None:
+    run_read(block, graphs, way_of(block.id))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == READ], ids=lambda block: block.id)
+def test_read_every_way(block: Block, way: Engine, graphs: Graphs) -> None:
+    run_read(block, graphs, way)
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind not in (*WRITES, READ)], ids=lambda block: block.id)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph_udfs import few
 from omnigraph_udfs.arrays import Ints, Positions, frozen, index_type
 from omnigraph_udfs.threads import in_threads, shares
 
@@ -116,6 +117,8 @@ def transpose(csr: Csr) -> Csr:
 
 def distinct(csr: Csr) -> Csr:
     """Each neighbour once per vertex, however many edges lead to it; `edges` is None. Shares arrays where it can."""
+    if max(csr.size, csr.sources) <= few.FEW:
+        return _few_distinct(csr)
     from omnigraph_udfs.kernels import adjacency
 
     counts = np.empty(csr.sources, np.int64)
@@ -126,6 +129,15 @@ def distinct(csr: Csr) -> Csr:
     targets = np.empty(offsets[-1], csr.targets.dtype)
     adjacency.distinct_fill(csr.offsets, csr.targets, targets)
     return Csr(offsets, targets, None, csr.width)
+
+
+def _few_distinct(csr: Csr) -> Csr:
+    once = few.firsts(csr.offsets, csr.targets)
+    if once.all():
+        return Csr(csr.offsets, csr.targets, None, csr.width)
+    before = np.zeros(csr.size + 1, np.int64)
+    np.cumsum(once, out=before[1:])
+    return Csr(before[csr.offsets], csr.targets[once], None, csr.width)
 
 
 def undirected(out: Csr, into: Csr) -> Csr:

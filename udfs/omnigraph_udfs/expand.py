@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph_udfs import few
 from omnigraph_udfs.arrays import Ints, Mask, Positions, frozen, positions
 from omnigraph_udfs.csr import Csr
 
@@ -61,8 +62,18 @@ def expand(csr: Csr, frontier: npt.ArrayLike, *, keep: npt.ArrayLike | None = No
     Raises:
         IndexError: A vertex of the frontier is not in the adjacency.
     """
-    hop = _Hop.of(csr, frontier, keep)
+    vertices = positions(frontier, csr.sources)
+    if keep is None and len(vertices) <= few.FEW:
+        return _few(csr, vertices)
+    hop = _Hop.of(csr, vertices, keep)
     return hop.piece(0, int(hop.ends[-1]), 0, len(hop.frontier))
+
+
+def _few(csr: Csr, vertices: Positions) -> Expansion:
+    ends = np.zeros(len(vertices) + 1, np.int64)
+    np.cumsum(few.counts(csr.offsets, vertices), out=ends[1:])
+    edges = None if csr.edges is None else few.values(csr.offsets, csr.edges, vertices, ends)
+    return Expansion(0, ends, few.values(csr.offsets, csr.targets, vertices, ends), edges)
 
 
 def expand_chunks(
@@ -106,9 +117,11 @@ def has_any(csr: Csr, frontier: npt.ArrayLike, *, keep: npt.ArrayLike | None = N
     Raises:
         IndexError: A vertex of the frontier is not in the adjacency.
     """
+    vertices = positions(frontier, csr.sources)
+    if keep is None and len(vertices) <= few.FEW:
+        return few.counts(csr.offsets, vertices) > 0
     from omnigraph_udfs.kernels import hops
 
-    vertices = positions(frontier, csr.sources)
     if keep is None:
         degrees = np.empty(len(vertices), np.int64)
         hops.counts(csr.offsets, vertices, degrees)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph_udfs import few
 from omnigraph_udfs.arrays import Positions, frozen
 from omnigraph_udfs.strings import Strings, one_piece
 from omnigraph_udfs.threads import in_threads, shares
@@ -87,6 +88,15 @@ class IdIndex:
             return self._encoded(asked)
         column = one_piece(asked)
         known = Strings.of(pc.fill_null(column, "") if column.null_count else column)
+        out = self._positions(known)
+        if column.null_count:
+            out[column.is_null().to_numpy(zero_copy_only=False)] = -1
+        return out
+
+    def _positions(self, known: Strings) -> Positions:
+        if len(known) <= few.FEW:
+            asked = [known[row] for row in range(len(known))]
+            return few.find(self.ids.offsets, self.ids.data, self.slots, asked)
         out = np.empty(len(known), np.int64)
 
         def look(share: tuple[int, int]) -> None:
@@ -98,8 +108,6 @@ class IdIndex:
             )
 
         in_threads(look, shares(len(known), ROWS_PER_THREAD))
-        if column.null_count:
-            out[column.is_null().to_numpy(zero_copy_only=False)] = -1
         return out
 
     def position(self, id_: str) -> int:

@@ -1,0 +1,43 @@
+"""Scanners with filters, also where Lance cannot take a filter as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.dataset import ScannerBuilder
+from pyarrow.substrait import serialize_expressions
+
+
+def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
+    """The filter for rows whose column is among the values.
+
+    Lance takes Arrow expressions, but not over unsigned columns; for those the filter is a text of plain numbers.
+    """
+    if pa.types.is_unsigned_integer(values.type):
+        return f"`{column}` IN ({', '.join(str(int(value)) for value in values.to_pylist())})"
+    return pc.field(column).isin(values)
+
+
+def filtered(dataset: Any, filter: pc.Expression | str | None, **options: Any) -> Any:
+    """A scanner of the rows that satisfy a filter."""
+    if not isinstance(filter, pc.Expression) or not any(_is_unsigned_list(each.type) for each in dataset.schema):
+        return dataset.scanner(filter=filter, **options)
+    # Lance hands the whole schema over with the filter, and a list of unsigned numbers cannot be told in that language.
+    # As Lance does with other such columns, its place is held by another type; nothing in the filter is about it.
+    builder: Any = ScannerBuilder(dataset).apply_defaults({name: each for name, each in options.items() if each is not None})
+    fields = [
+        pa.field(f"__placeholder_{number}", pa.int8()) if _needs_placeholder(each.type) else each
+        for number, each in enumerate(dataset.schema)
+    ]
+    builder._substrait_filter = bytes(serialize_expressions([filter], ["filter"], pa.schema(fields)))
+    return builder.to_scanner()
+
+
+def _is_unsigned_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) and pa.types.is_unsigned_integer(kind.value_type))
+
+
+def _needs_placeholder(kind: pa.DataType) -> bool:
+    return _is_unsigned_list(kind) or pa.types.is_fixed_size_list(kind) or isinstance(kind, pa.BaseExtensionType)

@@ -1,0 +1,71 @@
+"""What the kernels do, for a few values: loading compiled code takes half a second, which a small question is not worth.
+
+Each function gives what the kernel of the same name gives; the callers choose by size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph_udfs.arrays import Ints, Mask, Positions
+
+__all__ = ["FEW", "counts", "find", "firsts", "values"]
+
+FEW = 1024
+"""Up to here NumPy is about as fast, and nothing needs to be loaded."""
+_WORD = 2**64 - 1
+_UPPER = 0xFFFFFFFF00000000
+
+
+def counts(offsets: Ints, frontier: Positions) -> Positions:
+    """How many neighbours each vertex of the frontier has; none for -1."""
+    vertices = np.maximum(frontier, 0)
+    if len(offsets) == 1:
+        return np.zeros(len(frontier), np.int64)
+    return np.where(frontier >= 0, offsets[vertices + 1] - offsets[vertices], 0)
+
+
+def values(offsets: Ints, of: Ints, frontier: Positions, ends: Positions) -> Positions:
+    """The values of one vertex of the frontier after the other, those of each row ending where `ends` says."""
+    sizes = np.diff(ends)
+    places = np.repeat(offsets[np.maximum(frontier, 0)] - ends[:-1], sizes)
+    places += np.arange(ends[-1])
+    return of[places].astype(np.int64)
+
+
+def firsts(offsets: Ints, targets: Ints) -> Mask:
+    """Which neighbours are not the same as the one before, of the same vertex."""
+    found = np.ones(len(targets), np.bool_)
+    found[1:] = targets[1:] != targets[:-1]
+    begins = offsets[:-1]
+    found[begins[begins < len(targets)]] = True
+    return found
+
+
+def find(offsets: Positions, data: npt.NDArray[np.uint8], slots: npt.NDArray[np.uint64], asked: list[bytes]) -> Positions:
+    """The position of each string asked for, -1 if it is not in the table."""
+    mask = len(slots) - 1
+    out = np.full(len(asked), -1, np.int64)
+    for row, text in enumerate(asked):
+        mixed = _hash(text)
+        slot = mixed & mask
+        while entry := int(slots[slot]):
+            other = (entry & 0xFFFFFFFF) - 1
+            if not (entry ^ mixed) & _UPPER and data[offsets[other] : offsets[other + 1]].tobytes() == text:
+                out[row] = other
+                break
+            slot = (slot + 1) & mask
+    return out
+
+
+def _hash(text: bytes) -> int:
+    mixed = len(text) * 0x9E3779B97F4A7C15 & _WORD
+    whole = len(text) // 8 * 8
+    for at in range(0, whole, 8):
+        mixed = (mixed ^ int.from_bytes(text[at : at + 8], "little")) * 0xBF58476D1CE4E5B9 & _WORD
+        mixed ^= mixed >> 29
+    mixed = (mixed ^ int.from_bytes(text[whole:], "little")) * 0x94D049BB133111EB & _WORD
+    mixed ^= mixed >> 32
+    mixed = mixed * 0xD6E8FEB86659FD93 & _WORD
+    return mixed ^ (mixed >> 32)
