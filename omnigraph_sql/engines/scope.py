@@ -28,6 +28,12 @@ class Bound:
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
     run: Callable[..., Array]
+    destinations: Callable[..., int] | None = None
+    """How many entries the lists of a result will have together, where that is known beforehand."""
+    is_search: bool = False
+    """Whether the time and size of a result depend on more than the number of rows, so that they come in pieces."""
+    note: str | None = None
+    """How it does it, and why so, for people who want to know what a query does."""
 
 
 @dataclass(frozen=True)

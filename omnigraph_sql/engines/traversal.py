@@ -45,7 +45,7 @@ def hop(scope: Scope, asked: fn.Hop) -> Bound:
     index = scope.index(asked.edge)
     if not asked.with_edges:
         csr = index.neighbours(asked.direction)
-        return Bound((pa.int64(),), POSITIONS, lambda v: expand(csr, numbers(v)).to_list())
+        return Bound((pa.int64(),), POSITIONS, lambda v: expand(csr, numbers(v)).to_list(), _count(csr))
     whole = index.edges(asked.direction)
 
     def pairs(v: Array) -> Array:
@@ -53,7 +53,12 @@ def hop(scope: Scope, asked: fn.Hop) -> Bound:
         fields = [pa.array(found.targets), pa.array(found.edges)]
         return pa.LargeListArray.from_arrays(found.offsets, pa.StructArray.from_arrays(fields, ["d", "e"]))
 
-    return Bound((pa.int64(),), PAIRS, pairs)
+    return Bound((pa.int64(),), PAIRS, pairs, _count(whole))
+
+
+def _count(csr: Csr) -> Callable[[Array], int]:
+    """How many edges leave the vertices of an array."""
+    return lambda v: int((csr.offsets[numbers(v) + 1] - csr.offsets[numbers(v)]).sum())
 
 
 def within(scope: Scope, bounds: fn.Reach) -> Bound:
@@ -66,7 +71,7 @@ def within(scope: Scope, bounds: fn.Reach) -> Bound:
         run = _reached_by(index.without_loops(bounds.direction), csr, low, high)
     else:
         run = lambda v: reach(csr, numbers(v), least=low, most=high).to_list()  # noqa: E731
-    return Bound((pa.int64(),), POSITIONS, run)
+    return Bound((pa.int64(),), POSITIONS, run, is_search=True)
 
 
 def any_neighbour(scope: Scope, asked: fn.HasAny) -> Bound:
