@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_compiler import Catalog, CompileError, Query, compile_query, ir
 from omnigraph_sql.embeddings import Embedder, Embeddings
+from omnigraph_sql.engines.kept import Kept
+from omnigraph_sql.engines.limits import Limits, limits
 from omnigraph_sql.errors import BadRequest, Compile, NotFound
 from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.history.export import entity_at, export_records
+from omnigraph_sql.maintenance.indexes import PendingIndex, ensure_indices
 from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -32,8 +35,9 @@ from omnigraph_sql.writes.relational import RelationalWriter
 from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
 
 if TYPE_CHECKING:
-    from omnigraph_sql.engines.datafusion import QueryEngine
+    from omnigraph_sql.engines.datafusion import Order, QueryEngine
 
+_COMPILED = 256
 _SYSTEM_PREFIX = "omnigraph:"
 
 
@@ -54,6 +58,7 @@ class Graph:
         self._embeddings = embeddings if embeddings.is_on(embed) else None
         self._query_embeddings = embeddings
         self._queries: QueryEngine | None = None
+        self._compiled: Kept[tuple[str, str, str | None], Query] = Kept(_COMPILED)
         self._read_only = read_only
         self._actor = _checked_actor(actor)
 
@@ -100,14 +105,23 @@ class Graph:
         branch: str = MAIN,
         snapshot: str | None = None,
         version: int | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
     ) -> Result:
-        """Run a read query of a `.gq` text or file on a branch, on an earlier version of it, or on a commit (`snapshot`)."""
-        query = self._compile_read(source, name)
-        bound = bind_or_raise(query, params)
-        found = self.snapshot(branch=branch, version=version, commit=snapshot)
-        table = self._engine_of_queries().run(query, self._engine.catalog, found, bound)
-        target = snapshot or (branch if version is None else f"{branch}@{version}")
-        return Result(table, found.commit_id, query.name, target)
+        """Run a read query of a `.gq` text or file on a branch, on an earlier version of it, or on a commit (`snapshot`).
+
+        Returns when the first rows are there; a result of a few thousand rows is complete by then. The rest comes while the
+        result is read. `timeout` bounds the seconds of work, `memory_limit` the bytes of rows that are worked on at a time.
+        """
+        queries = self._engine_of_queries()
+        order = self._order(source, name, params, branch, snapshot, version, limits(timeout, memory_limit))
+        return Result(
+            order.schema,
+            lambda: queries.start(order),
+            graph_commit_id=order.snapshot.commit_id,
+            query_name=order.query.name,
+            target=snapshot or (branch if version is None else f"{branch}@{version}"),
+        )
 
     def explain(
         self,
@@ -119,18 +133,34 @@ class Graph:
         branch: str = MAIN,
         snapshot: str | None = None,
         version: int | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
     ) -> Explanation:
-        """How a read query runs: plan, SQL and what the engine makes of it. With `analyze` it is run, too."""
-        query = self._compile_read(source, name)
-        bound = bind_or_raise(query, params)
-        found = self.snapshot(branch=branch, version=version, commit=snapshot)
-        return self._engine_of_queries().explain(query, self._engine.catalog, found, bound, analyze=analyze)
+        """How a read query runs: steps, SQL and what the engine makes of it. With `analyze` it is run, too."""
+        from omnigraph_sql.engines import explaining
 
-    def _compile_read(self, source: str | Path, name: str | None) -> Query:
+        order = self._order(source, name, params, branch, snapshot, version, limits(timeout, memory_limit))
+        explain = explaining.analyze if analyze else explaining.explain
+        return explain(self._engine_of_queries(), order)
+
+    def _order(
+        self,
+        source: str | Path,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        branch: str,
+        commit: str | None,
+        version: int | None,
+        allowed: Limits,
+    ) -> Order:
+        from omnigraph_sql.engines.datafusion import Order
+
         query = self._compile(source, name)
         if not isinstance(query.plan, ir.ReadPlan):
             raise BadRequest(f"`{query.name}` is a mutation, not a read", hint="run it with mutate")
-        return query
+        bound = bind_or_raise(query, params)
+        snapshot = self.snapshot(branch=branch, version=version, commit=commit)
+        return Order(query, self._engine.catalog, snapshot, bound, allowed)
 
     def _engine_of_queries(self) -> QueryEngine:
         if self._queries is None:
@@ -256,6 +286,17 @@ class Graph:
         self._require_writable()
         return RelationalWriter(self._engine, branch, Provenance("Load", self._actor_for(actor), message))
 
+    def ensure_indices(
+        self, branch: str = MAIN, *, lance_text: bool = False, actor: str | None = None
+    ) -> list[PendingIndex]:
+        """Build every index that the schema declares and a table with rows lacks: one commit, or none.
+
+        Answers do not depend on indexes. Those that cannot be built yet are returned. `lance_text` adds Lance's own text
+        indexes, for other readers of the tables.
+        """
+        self._require_writable()
+        return ensure_indices(self._engine, branch, self._actor_for(actor), lance_text=lance_text)
+
     # Branches and history
 
     def branches(self) -> list[str]:
@@ -347,8 +388,9 @@ class Graph:
 
     def _compile(self, source: str | Path, name: str | None) -> Query:
         text = source.read_text("utf-8") if isinstance(source, Path) else source
+        catalog = self._engine.catalog
         try:
-            return compile_query(self._engine.catalog, text, name)
+            return self._compiled.get((catalog.schema_hash, text, name), lambda: compile_query(catalog, text, name))
         except CompileError as error:
             if error.error_class == "input":
                 raise BadRequest(error.message, diagnostics=(error.diagnostic,), code=error.code, hint=error.hint) from None

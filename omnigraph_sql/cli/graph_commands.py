@@ -167,6 +167,10 @@ def _query_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
         ),
+        click.option("--timeout", metavar="TIME", help="Give up after so much work: 500ms, 30s, 5m.  [default: never]"),
+        click.option(
+            "--memory", metavar="SIZE", help="Use no more memory for rows: 512MB, 2GB.  [default: half of the machine's]"
+        ),
     ]
     for decorate in reversed(decorators):
         command = decorate(command)
@@ -178,7 +182,7 @@ def _query_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["table", "json", "jsonl", "csv", "arrow", "parquet"]),
+    type=click.Choice(["table", "json", "jsonl", "csv", "kv", "arrow", "parquet"]),
     default="table",
     show_default=True,
     help="How the rows are written.",
@@ -194,6 +198,8 @@ def query(
     branch: str,
     snapshot: str | None,
     version: int | None,
+    timeout: str | None,
+    memory: str | None,
     format_: str,
     as_json: bool,
 ) -> int:
@@ -204,14 +210,15 @@ def query(
     from omnigraph_sql.cli import mutating, querying
 
     values = mutating.parameters(params, params_file)
-    shown = "json" if as_json else format_
-    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, shown)
-    return querying.run(words, store, order)
+    limits = querying.seconds(timeout), querying.size(memory)
+    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, *limits)
+    return querying.run(words, store, order, form="json" if as_json else format_)
 
 
 @click.command("explain")
 @_query_options
-@click.option("--analyze", is_flag=True, help="Run the query, too, and say how long it took.")
+@click.option("--analyze", is_flag=True, help="Run the query, too, and show rows and times of each step.")
+@click.option("--verbose", "-v", is_flag=True, help="Show the SQL and the engine's plans, too.")
 @json_option()
 def explain(
     words: tuple[str, ...],
@@ -223,16 +230,19 @@ def explain(
     branch: str,
     snapshot: str | None,
     version: int | None,
+    timeout: str | None,
+    memory: str | None,
     analyze: bool,
+    verbose: bool,
     as_json: bool,
 ) -> int:
-    """Show how the read query NAME runs on the graph URI: its SQL and the engine's plans."""
+    """Show how the read query NAME runs on the graph URI, step by step."""
     from omnigraph_sql.cli import mutating, querying
 
     values = mutating.parameters(params, params_file)
-    shown = "json" if as_json else "table"
-    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, shown)
-    return querying.explain(words, store, order, analyze=analyze)
+    limits = querying.seconds(timeout), querying.size(memory)
+    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, *limits)
+    return querying.explain(words, store, order, analyze=analyze, verbose=verbose, as_json=as_json)
 
 
 @click.command("snapshot")
@@ -264,6 +274,27 @@ def export(uri: str | None, store: str | None, types: tuple[str, ...], branch: s
     from omnigraph_sql.cli import exporting
 
     return exporting.run(uri, store, types=types, branch=branch, out=out, as_json=as_json)
+
+
+# Upkeep --------------------------------------------------------------------------------------------------------------
+
+
+@click.command("ensure-indices")
+@graph_target()
+@branch_option("The branch whose tables are looked at.")
+@click.option("--lance-text", is_flag=True, help="Build Lance's own text indexes, too, for other readers of the tables.")
+@write_options
+@json_option()
+def ensure_indices(
+    uri: str | None, store: str | None, branch: str, lance_text: bool, actor: str | None, quiet: bool, as_json: bool
+) -> int:
+    """Build the indexes that the schema of the graph URI declares and its tables lack.
+
+    Answers are the same without them.
+    """
+    from omnigraph_sql.cli import indexing
+
+    return indexing.run(uri, store, branch=branch, lance_text=lance_text, actor=actor, quiet=quiet, as_json=as_json)
 
 
 # Branches ------------------------------------------------------------------------------------------------------------
@@ -370,6 +401,7 @@ COMMANDS: tuple[click.Command, ...] = (
     mutate,
     query,
     explain,
+    ensure_indices,
     snapshot,
     export,
     branch_group,

@@ -1,126 +1,89 @@
-"""`ogsql query`: a read query, and its rows in one of several formats."""
+"""`ogsql query` and `ogsql explain`: a read query, its rows, and how it runs."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, TypeVar
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.addressing import graph_and_optional_word, reading, usage_error
 from omnigraph_sql.cli.mutating import Source
+from omnigraph_sql.cli.rows import BINARY, write_rows
 from omnigraph_sql.cli.sources import located
-from omnigraph_sql.cli.tabulating import Column, count, write_table
-from omnigraph_sql.result import Result
+from omnigraph_sql.engines.limits import parse_duration, parse_size
+from omnigraph_sql.errors import BadRequest
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be read, and how it is shown."""
+    """What is to be read."""
 
     source: Source
     params: dict[str, Any] | None
     branch: str
     snapshot: str | None
     version: int | None
-    format: str
+    timeout: float | None = None
+    memory: int | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """What `Graph.query` and `Graph.explain` take besides the query."""
+        if self.snapshot is not None and self.version is not None:
+            raise usage_error("--snapshot and --at-version exclude each other")
+        return {
+            "params": self.params,
+            "branch": self.branch,
+            "snapshot": self.snapshot,
+            "version": self.version,
+            "timeout": self.timeout,
+            "memory_limit": self.memory,
+        }
 
 
-def run(words: Sequence[str], store: str | None, order: Order) -> int:
+def run(words: Sequence[str], store: str | None, order: Order, *, form: str) -> int:
     """Run the query and write its rows."""
     uri, name = graph_and_optional_word(words, store)
-    if order.snapshot is not None and order.version is not None:
-        raise usage_error("--snapshot and --at-version exclude each other")
-    if order.format in _BINARY and sys.stdout.isatty():
-        raise usage_error(f"--format {order.format} is not for a terminal: write it to a file")
-    with reading(uri) as graph, located(order.source.path):
-        result = graph.query(
-            order.source.text,
-            name,
-            order.params,
-            branch=order.branch,
-            snapshot=order.snapshot,
-            version=order.version,
-        )
-        _FORMATS[order.format](result)
+    arguments = order.arguments()
+    if form in BINARY and sys.stdout.isatty():
+        raise usage_error(f"--format {form} is not for a terminal: write it to a file")
+    with (
+        reading(uri) as graph,
+        located(order.source.path),
+        graph.query(order.source.text, name, **arguments) as result,
+    ):
+        write_rows(result, form)
     return 0
 
 
-def explain(words: Sequence[str], store: str | None, order: Order, *, analyze: bool) -> int:
+def explain(words: Sequence[str], store: str | None, order: Order, *, analyze: bool, verbose: bool, as_json: bool) -> int:
     """Show how the query runs."""
     uri, name = graph_and_optional_word(words, store)
+    arguments = order.arguments()
     with reading(uri) as graph, located(order.source.path):
-        found = graph.explain(
-            order.source.text,
-            name,
-            order.params,
-            analyze=analyze,
-            branch=order.branch,
-            snapshot=order.snapshot,
-            version=order.version,
-        )
-    if order.format == "json":
+        found = graph.explain(order.source.text, name, analyze=analyze, **arguments)
+    if as_json:
         output.write_json(found.to_dict())
     else:
-        output.write(f"{found.render()}\n")
+        output.write(f"{found.render_all() if verbose else found.render()}\n")
     return 0
 
 
-def _table(result: Result) -> None:
-    rows = [[_cell(value) for value in row.values()] for row in result.to_json()]
-    numeric = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in result.table.schema]
-    columns = [Column(name, right=is_number) for name, is_number in zip(result.columns, numeric, strict=True)]
-    write_table(columns, rows)
-    output.write(f"\n{count(len(result), 'row')}\n")
+def seconds(text: str | None) -> float | None:
+    """The value of --timeout."""
+    return _read("--timeout", text, parse_duration)
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def size(text: str | None) -> int | None:
+    """The value of --memory."""
+    return _read("--memory", text, parse_size)
 
 
-def _json(result: Result) -> None:
-    output.write_json(result.to_dict())
-
-
-def _jsonl(result: Result) -> None:
-    for row in result.to_json():
-        output.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def _csv(result: Result) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(result.columns)
-    writer.writerows([_cell(value) for value in row.values()] for row in result.to_json())
-
-
-def _arrow(result: Result) -> None:
-    with pa.ipc.new_stream(sys.stdout.buffer, result.table.schema) as writer:
-        writer.write_table(result.table)
-
-
-def _parquet(result: Result) -> None:
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(result.table, sink)
-    sys.stdout.buffer.write(sink.getvalue())
-
-
-_FORMATS: dict[str, Callable[[Result], None]] = {
-    "table": _table,
-    "json": _json,
-    "jsonl": _jsonl,
-    "csv": _csv,
-    "arrow": _arrow,
-    "parquet": _parquet,
-}
-FORMATS = tuple(_FORMATS)
-_BINARY = ("arrow", "parquet")
+def _read(option: str, text: str | None, parse: Callable[[str], T]) -> T | None:
+    try:
+        return None if text is None else parse(text)
+    except BadRequest as error:
+        raise usage_error(f"{option}: {error.message}; {error.hint}") from None

@@ -2,106 +2,225 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
-from datafusion import DataFrame, SessionConfig, SessionContext, udf
+from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, udf
 
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.engines.binding import bind_function, bind_relation
+from omnigraph_sql.engines.execution import WIDE, Clock, Execution, TooWide, guarded, translated
+from omnigraph_sql.engines.kept import Kept
+from omnigraph_sql.engines.limits import Limits
 from omnigraph_sql.engines.scope import Scope
-from omnigraph_sql.explanation import Explanation
+from omnigraph_sql.engines.streaming import Stream
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.planner.build import build
+from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.build import build, build_positions
 from omnigraph_sql.planner.dialects import render
+from omnigraph_sql.planner.logical import Direction, Facts, Vertex
 from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.storage.columns import arrow_type
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.cache import RuntimeCache
+from omnigraph_sql.topology.trace import Trace
 
 BATCH_ROWS = 8192
+READ_AHEAD_ROWS = 8192
+"""A result of fewer rows is complete when the query returns."""
+_PLANS = 256
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A query as SQL: what is the same whenever it runs on tables of which the same is known."""
+
+    plan: SqlPlan
+    sql: str
+    facts: tuple[tuple[tuple[str, Direction], bool], ...] = ()
+    """What the planner asked about the data, besides sizes, and was told."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One query with its parameters, on one snapshot."""
+
+    query: Query
+    catalog: Catalog
+    snapshot: Snapshot
+    params: Mapping[str, Any]
+    limits: Limits
+
+    @property
+    def read(self) -> ir.ReadPlan:
+        assert isinstance(self.query.plan, ir.ReadPlan)
+        return self.query.plan
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The declared columns of the result."""
+        items = self.read.output.items
+        return pa.schema([pa.field(item.name, arrow_type(item.type), item.type.nullable) for item in items])
+
+
+@dataclass(frozen=True)
+class Session:
+    """A query that DataFusion knows everything about. A frame must not outlive its context."""
+
+    planned: Planned
+    context: SessionContext
+    frame: DataFrame
+    values: dict[str, pa.Scalar]
+    relations: dict[str, int]
+    """How many rows each relation has."""
+    notes: dict[str, str]
+    """How functions do what they do, as far as they say."""
+    trace: Trace
+
+    def stream(self, execution: Execution, schema: pa.Schema) -> Stream:
+        """Begin to run the query, for rows with the columns of a schema."""
+        with execution.clock.running(), translated(execution):
+            source = self.frame.execute_stream()
+        execution.begin()
+        return Stream(source, (self,), execution, lambda batch: fitted(batch, schema))
 
 
 class QueryEngine:
     """Runs read queries of one graph; keeps what they share."""
 
     def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
+        self._storage = storage
         self._cache = RuntimeCache(storage, saves=saves)
         self._search = SearchCache()
         self._embeddings = embeddings
+        self._plans: Kept[Hashable, Planned] = Kept(_PLANS)
 
-    def run(self, query: Query, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> pa.Table:
-        """All rows of a query."""
-        assert isinstance(query.plan, ir.ReadPlan)
-        scope = self._scope(catalog, snapshot, params)
-        plan = build(query.plan, catalog, scope)
-        schema = result_schema(plan)
-        batches = [_fitted(batch, schema) for batch in self._frame(scope, plan).collect()]
-        self._cache.trim(self._search.nbytes_of)
-        return pa.Table.from_batches(batches, schema=schema)
+    def scope(self, order: Order, execution: Execution) -> Scope:
+        """What the names of an order's plans are bound to."""
 
-    def explain(
-        self, query: Query, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any], *, analyze: bool
-    ) -> Explanation:
-        """How a query runs; with `analyze`, after running it."""
-        assert isinstance(query.plan, ir.ReadPlan)
-        started = time.perf_counter()
-        scope = self._scope(catalog, snapshot, params)
-        plan = build(query.plan, catalog, scope)
-        scalars = {name: bind(value, params) for name, value in plan.values.items()}
-        frame = self._frame(scope, plan)
-        found = Explanation(
-            query.name,
-            ir.plan_json(query.plan),
-            render(plan.tree, pretty=True),
-            {name: str(meaning) for name, meaning in {**plan.relations, **plan.functions}.items()},
-            {f"${name}": scalar.as_py() for name, scalar in scalars.items()},
-            frame.optimized_logical_plan().display_indent(),
-            frame.execution_plan().display_indent(),
-        )
-        if not analyze:
-            return found
-        planned = time.perf_counter()
-        rows = sum(batch.num_rows for batch in frame.collect())
-        seconds = {"planning": planned - started, "running": time.perf_counter() - planned}
-        return replace(found, rows=rows, seconds=seconds, work=scope.trace.counts())
+        def allowed(vertex: Vertex, value: ir.PropertyRef | None) -> pa.Table:
+            planned = self._kept(
+                order, (vertex, value), scope, lambda facts: build_positions(vertex, value, scope.catalog, facts)
+            )
+            session = self._session(planned, replace(scope, memo={}), execution)
+            with translated(execution):
+                return session.frame.to_arrow_table()
 
-    def _scope(self, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> Scope:
-        def positions(plan: SqlPlan) -> pa.Table:
-            return self._frame(scope, plan).to_arrow_table()
-
-        scope = Scope(catalog, snapshot, self._cache, self._search, self._embeddings, {}, params, positions)
+        scope = Scope(order.catalog, order.snapshot, self._cache, self._search, self._embeddings, {}, order.params, allowed)
         return scope
 
-    def _frame(self, scope: Scope, plan: SqlPlan) -> DataFrame:
-        """A plan, ready to be run."""
+    def planned(self, order: Order, scope: Scope) -> Planned:
+        """The SQL of a query."""
+        return self._kept(order, order.query.ir_hash, scope, lambda facts: build(order.read, order.catalog, facts))
+
+    def _kept(self, order: Order, what: Hashable, scope: Scope, make: Callable[[Facts], SqlPlan]) -> Planned:
+        """A plan that was made before, as long as what it was made on is still true; else a new one."""
+        snapshot = order.snapshot
+        key = (order.catalog.schema_hash, snapshot.branch, snapshot.incarnation, snapshot.manifest_version, what)
+        kept = self._plans.peek(key)
+        if kept is not None and all(scope.is_functional(*asked) == known for asked, known in kept.facts):
+            return kept
+        asked = AskedFacts(scope)
+        plan = make(asked)
+        return self._plans.put(key, Planned(plan, render(plan.tree), tuple(asked.answers.items())))
+
+    def start(self, order: Order) -> Stream:
+        """Run a query until its first rows are there."""
+
+        def run(execution: Execution) -> Stream:
+            with execution.clock.running():
+                session = self.session(order, execution)
+            stream = session.stream(execution, order.schema)
+            stream.read_ahead(READ_AHEAD_ROWS)
+            return stream
+
+        return self.attempt(order.limits, run)
+
+    def attempt(self, limits: Limits, run: Callable[[Execution], T]) -> T:
+        """Do something with a run; again, with shorter batches, if one leads to too much."""
+        clock = Clock(limits.timeout)
+        batch_rows = BATCH_ROWS
+        while True:
+            try:
+                return run(Execution(limits, clock, batch_rows))
+            except TooWide as wide:
+                batch_rows = max(1, min(batch_rows // 2, batch_rows * WIDE // wide.destinations))
+            finally:
+                self._cache.trim(self._search.nbytes_of)
+
+    def indexes(self, order: Order, meanings: Iterable[fn.Relation | fn.Function]) -> Iterator[str]:
+        """Which indexes the tables of a query have."""
+        for key in sorted({key for meaning in meanings for key in meaning.tables}):
+            entry = order.snapshot.entry(key)
+            handle = self._storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+            for index in self._storage.indexes(handle):
+                share = "all rows" if index.covers_all else "some rows"
+                yield f"{key}.{index.column}: {index.kind}, {share}"
+
+    def session(self, order: Order, execution: Execution) -> Session:
+        """Plan a query, and bind everything that its SQL names to the data of its snapshot."""
+        scope = self.scope(order, execution)
+        return self._session(self.planned(order, scope), scope, execution)
+
+    def _session(self, planned: Planned, scope: Scope, execution: Execution) -> Session:
+        plan = planned.plan
         values = {name: python_value(given, scope.params) for name, given in plan.inputs.items()}
-        scalars = {name: bind(value, scope.params) for name, value in plan.values.items()}
-        context = self._session(plan, replace(scope, values=values))
-        return context.sql(render(plan.tree), param_values=scalars)
-
-    def _session(self, plan: SqlPlan, scope: Scope) -> SessionContext:
-        context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS).with_target_partitions(1))
-        for name, relation in plan.relations.items():
-            context.register_record_batches(f'"{name}"', [[bind_relation(scope, relation)]])
+        scope = replace(scope, values=values)
+        relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
+        context = _context(execution, max((rows.num_rows for rows in relations.values()), default=0))
+        for number, (name, batch) in enumerate(relations.items()):
+            # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
+            context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
+        notes: dict[str, str] = {}
         for name, function in plan.functions.items():
+            execution.clock.check()
             bound = bind_function(scope, function)
-            context.register_udf(udf(bound.run, list(bound.arguments), bound.result, "immutable", name))
-        return context
+            if bound.note is not None:
+                notes[name] = bound.note
+            run = guarded(execution, bound)
+            context.register_udf(udf(run, list(bound.arguments), bound.result, "immutable", name))
+        scalars = {name: bind(value, scope.params) for name, value in plan.values.items()}
+        with translated(execution):
+            frame = context.sql(planned.sql, param_values=scalars)
+        sizes = {name: batch.num_rows for name, batch in relations.items()}
+        return Session(planned, context, frame, scalars, sizes, notes, scope.trace)
 
 
-def result_schema(plan: SqlPlan) -> pa.Schema:
-    """The declared columns of a result."""
-    return pa.schema([pa.field(item.name, arrow_type(item.type), item.type.nullable) for item in plan.columns])
+class AskedFacts:
+    """Facts that remember what was asked."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.answers: dict[tuple[str, Direction], bool] = {}
+
+    def rows(self, table_key: str) -> int:
+        """How many rows a table has."""
+        return self._scope.rows(table_key)
+
+    def is_functional(self, edge: str, direction: Direction) -> bool:
+        """Whether every vertex is known to have one neighbour at most."""
+        found = self.answers[edge, direction] = self._scope.is_functional(edge, direction)
+        return found
 
 
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _context(execution: Execution, rows: int) -> SessionContext:
+    # A query that starts from one batch has nothing to divide among several partitions.
+    partitions = 1 if rows <= BATCH_ROWS else os.cpu_count() or 1
+    config = SessionConfig().with_batch_size(execution.batch_rows).with_target_partitions(partitions)
+    runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(execution.limits.memory)
+    return SessionContext(config, runtime)
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with exactly the declared columns."""
     columns = [_cast(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

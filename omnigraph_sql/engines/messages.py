@@ -16,7 +16,6 @@ from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.engines.traversal import look_up
 from omnigraph_sql.errors import ResourceLimit
 from omnigraph_sql.planner import functions as fn
-from omnigraph_sql.planner.build import build_positions
 from omnigraph_sql.planner.estimate import is_degree
 from omnigraph_sql.planner.logical import Branch, Direction, Tree, Vertex
 from omnigraph_udfs.csr import Csr
@@ -73,6 +72,13 @@ def _common(scope: Scope, asked: fn.CommonWeight) -> Bound:
 
 def _weights(scope: Scope, branches: tuple[Branch, ...], size: int) -> Counts:
     """The product of what the branches on a vertex send to each of its nodes."""
+    if branches not in scope.memo:
+        scope.memo[branches] = _multiplied(scope, branches, size)
+    found: Counts = scope.memo[branches]
+    return found
+
+
+def _multiplied(scope: Scope, branches: tuple[Branch, ...], size: int) -> Counts:
     found: Counts | None = None
     for branch in branches:
         sent = _sent(scope, branch)
@@ -145,6 +151,13 @@ def _too_many() -> ResourceLimit:
 
 def _sums(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef) -> tuple[Counts, Numbers]:
     """In how many ways the property is there, and its sum over them."""
+    if (branches, of) not in scope.memo:
+        scope.memo[branches, of] = _summed(scope, branches, of)
+    found: tuple[Counts, Numbers] = scope.memo[branches, of]
+    return found
+
+
+def _summed(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef) -> tuple[Counts, Numbers]:
     counts: list[Counts] = []
     known = sums = None
     for branch in branches:
@@ -195,7 +208,7 @@ def _allowed(scope: Scope, vertex: Vertex) -> Counts | None:
     found = look_up(scope, vertex)
     if found is not None:
         return found
-    return numbers(_one(scope.run(build_positions(vertex, None, scope.catalog, scope)), "v"))
+    return numbers(_one(scope.allowed(vertex, None), "v"))
 
 
 def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts, Numbers]:
@@ -205,7 +218,7 @@ def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tupl
         positions = np.arange(size)
         given = column.cast(pa.float64()) if column.type != pa.float64() else column
     else:
-        table = scope.run(build_positions(vertex, of, scope.catalog, scope))
+        table = scope.allowed(vertex, of)
         positions, given = numbers(_one(table, "v")), _one(table, "x")
     there = np.asarray(given.is_valid())
     known, sums = np.zeros(size, np.int64), np.zeros(size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph_compiler import Catalog
+from omnigraph_compiler import Catalog, ir
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.planner.logical import Direction
-from omnigraph_sql.planner.plan import SqlPlan
+from omnigraph_sql.planner.logical import Direction, Vertex
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.topology.adjacency import GraphIndex
 from omnigraph_sql.topology.cache import RuntimeCache
@@ -33,6 +32,12 @@ class Bound:
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
     run: Callable[..., Array]
+    destinations: Callable[..., int] | None = None
+    """How many entries the lists of a result will have together, where that is known beforehand."""
+    is_search: bool = False
+    """Whether the time and size of a result depend on more than the number of rows, so that they come in pieces."""
+    note: str | None = None
+    """How it does it, and why so, for people who want to know what a query does."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,12 @@ class Scope:
     """What is bound to the inputs of the plan."""
     params: Mapping[str, Any]
     """What the caller gave."""
-    run: Callable[[SqlPlan], pa.Table]
-    """Runs another plan on the same snapshot, before this one."""
+    allowed: Callable[[Vertex, ir.PropertyRef | None], pa.Table]
+    """The nodes that a vertex allows: positions `v` and, if asked for, a property as a number `x`."""
     given: Settings = field(default_factory=settings)
     trace: Trace = field(default_factory=Trace)
+    memo: dict[Hashable, Any] = field(default_factory=dict)
+    """What the functions of one plan share."""
 
     def table(self, table_key: str) -> TableData:
         """The columns of a table."""

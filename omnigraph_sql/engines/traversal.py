@@ -56,14 +56,15 @@ def _with_key(scope: Scope, node: NodeType, values: list[Any]) -> npt.NDArray[np
 def hop(scope: Scope, asked: fn.Hop) -> Bound:
     along = scope.expander(asked.edge, asked.direction)
     if not asked.with_edges:
-        return Bound((pa.int64(),), POSITIONS, lambda v: along.neighbours(numbers(v)).to_list())
+        run_hop: Callable[[Array], Array] = lambda v: along.neighbours(numbers(v)).to_list()  # noqa: E731
+        return Bound((pa.int64(),), POSITIONS, run_hop, lambda v: along.count(numbers(v)))
 
     def pairs(v: Array) -> Array:
         found = along.edges(numbers(v))
         fields = [pa.array(found.targets), pa.array(found.edges)]
         return pa.LargeListArray.from_arrays(found.offsets, pa.StructArray.from_arrays(fields, ["d", "e"]))
 
-    return Bound((pa.int64(),), PAIRS, pairs)
+    return Bound((pa.int64(),), PAIRS, pairs, lambda v: along.count(numbers(v)))
 
 
 def within(scope: Scope, bounds: fn.Reach) -> Bound:
@@ -75,7 +76,7 @@ def within(scope: Scope, bounds: fn.Reach) -> Bound:
         run = lambda v: along.reached_by(numbers(v), low, high).to_list()  # noqa: E731
     else:
         run = lambda v: along.reach(numbers(v), low, high).to_list()  # noqa: E731
-    return Bound((pa.int64(),), POSITIONS, run)
+    return Bound((pa.int64(),), POSITIONS, run, is_search=True)
 
 
 def single(scope: Scope, asked: fn.Single) -> Bound:

@@ -1,7 +1,8 @@
 """What SQL has no word for: the functions and relations that a plan calls by name.
 
 A plan says what each of them means; an engine binds them to the data of one snapshot. In SQL a node or edge variable is its
-position in its table. Each has a `wish`, the name it would like in the SQL, and a text that says what it is.
+position in its table. Each has a `wish`, the name it would like in the SQL, the `tables` it is about, and a text that says
+what it is.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ class Nodes:
     def wish(self) -> str:
         return f"nodes_{self.type}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"node:{self.type}",)
+
     def __str__(self) -> str:
         return f"all {self.type} nodes"
 
@@ -41,6 +46,10 @@ class Lookup:
     def wish(self) -> str:
         return f"find_{self.type}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"node:{self.type}",)
+
     def __str__(self) -> str:
         return f"the {self.type} node with a key, by look-up"
 
@@ -56,6 +65,10 @@ class Support:
     def wish(self) -> str:
         return f"weighed_{self.type}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"node:{self.type}", *_tables(self.branches))
+
     def __str__(self) -> str:
         return f"the {self.type} nodes that {_hanging(self.branches)} can be matched on"
 
@@ -69,6 +82,10 @@ class Edges:
     @property
     def wish(self) -> str:
         return f"edges_{self.edge}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"edge:{self.edge}",)
 
     def __str__(self) -> str:
         return f"all {self.edge} edges with their ends"
@@ -91,6 +108,10 @@ class Get:
     def wish(self) -> str:
         return f"{_type(self.table_key)}_{self.column}{'_key' if self.comparable else ''}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
+
     def __str__(self) -> str:
         return f"`{self.column}` of {self.table_key}"
 
@@ -104,6 +125,10 @@ class IdRank:
     @property
     def wish(self) -> str:
         return f"{_type(self.table_key)}_rank"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
 
     def __str__(self) -> str:
         return f"the place of the id among those of {self.table_key}"
@@ -124,6 +149,10 @@ class Hop:
     def wish(self) -> str:
         return f"{self.edge}_{self.direction}{'_edges' if self.with_edges else ''}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"edge:{self.edge}",)
+
     def __str__(self) -> str:
         return f"neighbours along {self.edge} ({self.direction}{', with edges' if self.with_edges else ''})"
 
@@ -142,6 +171,10 @@ class Reach:
     def wish(self) -> str:
         return f"{self.edge}_{self.direction}_{self.minimum}_{self.maximum}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"edge:{self.edge}",)
+
     def __str__(self) -> str:
         return f"within {self.minimum} to {self.maximum} hops along {self.edge} ({self.direction})"
 
@@ -157,6 +190,10 @@ class Single:
     def wish(self) -> str:
         return f"{self.edge}_{self.direction}_only"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"edge:{self.edge}",)
+
     def __str__(self) -> str:
         return f"the only neighbour along {self.edge} ({self.direction})"
 
@@ -171,6 +208,10 @@ class Common:
     @property
     def wish(self) -> str:
         return f"common_{self.edges[0]}_{self.edges[1]}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(f"edge:{edge}" for edge in self.edges)
 
     def __str__(self) -> str:
         return f"common neighbours along {_both(self.edges, self.directions)}"
@@ -188,6 +229,10 @@ class Joined:
     @property
     def wish(self) -> str:
         return f"joined_{self.edge}_{self.direction}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"edge:{self.edge}",)
 
     def __str__(self) -> str:
         hops = "a hop" if self.maximum == 1 else f"{self.minimum} to {self.maximum} hops"
@@ -208,6 +253,10 @@ class Weight:
     def wish(self) -> str:
         return f"weight_{self.type}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return _tables(self.branches)
+
     def __str__(self) -> str:
         return f"in how many ways {_hanging(self.branches)} can be matched on {self.type}"
 
@@ -223,6 +272,10 @@ class WeightedSum:
     @property
     def wish(self) -> str:
         return f"sum_{self.of.property}_{self.type}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return _tables(self.branches)
 
     def __str__(self) -> str:
         return f"the sum of `{self.of.property}` over the matches of {_hanging(self.branches)} on {self.type}"
@@ -240,6 +293,10 @@ class WeightedCount:
     def wish(self) -> str:
         return f"count_{self.of.property}_{self.type}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return _tables(self.branches)
+
     def __str__(self) -> str:
         return f"the matches of {_hanging(self.branches)} on {self.type} that have `{self.of.property}`"
 
@@ -255,6 +312,10 @@ class CommonWeight:
     @property
     def wish(self) -> str:
         return f"common_weight_{self.edges[0]}_{self.edges[1]}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (*(f"edge:{edge}" for edge in self.edges), *_tables(self.tree.branches))
 
     def __str__(self) -> str:
         return f"how many common neighbours there are along {_both(self.edges, self.directions)}"
@@ -277,6 +338,10 @@ class Text:
     def wish(self) -> str:
         return f"{self.function}_{self.column}"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
+
     def __str__(self) -> str:
         return f"{self.function} in `{self.column}` of {self.table_key}"
 
@@ -292,6 +357,10 @@ class Bm25Score:
     @property
     def wish(self) -> str:
         return f"bm25_{self.column}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
 
     def __str__(self) -> str:
         return f"bm25 of `{self.column}` of {self.table_key}"
@@ -309,6 +378,10 @@ class Distance:
     @property
     def wish(self) -> str:
         return f"distance_{self.column}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
 
     def __str__(self) -> str:
         return f"{self.metric} distance of `{self.column}` of {self.table_key}"
@@ -328,6 +401,10 @@ class Exact:
     @property
     def wish(self) -> str:
         return "exact_" + {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[self.op]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return ()
 
     def __str__(self) -> str:
         return f"{self.left.scalar} {self.op} {self.right.scalar} by mathematical value"
@@ -350,3 +427,7 @@ def _hanging(branches: tuple[Branch, ...]) -> str:
 
 def _both(edges: tuple[str, str], directions: tuple[Direction, Direction]) -> str:
     return " and ".join(f"{edge} ({direction})" for edge, direction in zip(edges, directions, strict=True))
+
+
+def _tables(branches: tuple[Branch, ...]) -> tuple[str, ...]:
+    return tuple(table for branch in branches for table in (f"edge:{branch.edge}", *_tables(branch.tree.branches)))

@@ -25,6 +25,7 @@ from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
 from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
 from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
+from omnigraph_sql.storage.indexing import IndexSpec, IndexState
 from omnigraph_sql.storage.layout import btree_covers, fragments
 from omnigraph_sql.storage.objects import ObjectStore, translate
 
@@ -274,23 +275,31 @@ class TableStorage:
             handle._dataset, lambda change, operation_id, rows: self._staged(handle, change, "rows", operation_id, rows)
         )
 
-    def stage_create_indices(
-        self, handle: SnapshotHandle, specs: Iterable[tuple[str, str]], operation_id: str
-    ) -> StagedHandle:
-        """Build indexes (column, kind) in one commit."""
+    def stage_create_indices(self, handle: SnapshotHandle, specs: Iterable[IndexSpec], operation_id: str) -> StagedHandle:
+        """Build indexes over all rows, in one commit. One that exists gets another segment."""
         self.calls["stage"] += 1
         dataset = handle._dataset
+        fragments = [each.fragment_id for each in dataset.get_fragments()]
         built = []
-        for column, kind in specs:
+        for spec in specs:
             index = dataset.create_index_uncommitted(
-                column,
-                kind,
-                name=f"{column}_{kind.lower()}",
-                fragment_ids=[each.fragment_id for each in dataset.get_fragments()],
+                spec.column, spec.kind, name=spec.name, fragment_ids=fragments, replace=True, **_settings(spec, dataset)
             )
-            built.append(dataset.merge_existing_index_segments([index]) if kind == "INVERTED" else index)
+            built.append(dataset.merge_existing_index_segments([index]) if spec.kind == "INVERTED" else index)
         transaction = Transaction(handle.version, LanceOperation.CreateIndex(built, []), uuid=str(uuid.uuid4()))
         return self._staged(handle, transaction, "indices", operation_id, 0)
+
+    def indexes(self, handle: SnapshotHandle) -> list[IndexState]:
+        """The indexes of a version, by name."""
+        self.calls["indexes"] += 1
+        dataset = handle._dataset
+        present = {each.fragment_id for each in dataset.get_fragments()}
+        found = []
+        for index in dataset.describe_indices():
+            covered = frozenset(int(each) for segment in index.segments for each in segment.fragment_ids) & present
+            kind = index.index_type.upper()
+            found.append(IndexState(index.name, index.field_names[0], kind, covered, covered == present))
+        return sorted(found, key=lambda each: each.name)
 
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
@@ -435,6 +444,16 @@ class RowStage:
         )
         transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
         return self._finish(transaction, operation_id, self._rows)
+
+
+def _settings(spec: IndexSpec, dataset: Any) -> dict[str, Any]:
+    """What Lance wants to know about an index of vectors: short codes, and parts that it can learn from samples."""
+    if spec.metric is None:
+        return {}
+    width = next(size for size in (4, 2, 1) if spec.dimension % size == 0)
+    vectors = dataset.count_rows(f"`{spec.column}` IS NOT NULL")
+    parts = max(1, min(round(vectors**0.5), vectors // 256))
+    return {"metric": spec.metric, "num_partitions": parts, "num_sub_vectors": spec.dimension // width}
 
 
 def _addresses_filter(fragment_id: int, gone: npt.NDArray[np.bool_]) -> str:

@@ -43,6 +43,13 @@ class Expander:
         found, rows = self._read(at)
         return expand(csr.distinct(found), rows)
 
+    def count(self, at: Positions) -> int:
+        """How many edges leave the vertices, as far as that is known without reading any."""
+        if self._chosen(len(at), 1) != "csr":
+            return 0
+        offsets, known = self.index.edges(self.direction).offsets, at[at >= 0]
+        return int((offsets[known + 1] - offsets[known]).sum())
+
     def leads_to(self, sources: Positions, destinations: Positions, least: int, most: int) -> Mask:
         """Whether the destination of each row is within some hops of its source."""
         if self._mode(len(sources), most) == "csr":

@@ -21,6 +21,7 @@ from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import check_expected
 from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.indexing import IndexSpec
 from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
@@ -37,7 +38,7 @@ class TableWrite:
     """What happens to one table.
 
     `rows` for append, merge, overwrite, upsert (by `keys`), rewrite and create; `ids` for delete; a rewrite removes the rows
-    that satisfy `condition` and adds `rows`. A table that does not exist yet is created at `path`.
+    that satisfy `condition` and adds `rows`; `indexes` for indices. A table that does not exist yet is created at `path`.
     """
 
     table_key: str
@@ -47,6 +48,7 @@ class TableWrite:
     keys: tuple[str, ...] = ()
     condition: str | None = None
     path: str | None = None
+    indexes: tuple[IndexSpec, ...] = ()
 
     @property
     def strict(self) -> bool:
@@ -119,6 +121,8 @@ def execute(
             return Outcome(None, first.prepared.result)
         stage_tables(engine, first)
         failpoints.hit("mutation.post_stage_pre_gates")
+        if provenance.writer_kind == "EnsureIndices":
+            failpoints.hit("ensure_indices.post_stage")
         try:
             return _gated(engine, branch, first, prepare, provenance, precondition)
         except (Conflict, ExpectedVersionMismatch) as error:
@@ -241,6 +245,8 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
     if write.kind == "delete":
         assert write.ids is not None
         return storage.stage_delete(handle, write.ids, operation_id)
+    if write.kind == "indices":
+        return storage.stage_create_indices(handle, write.indexes, operation_id)
     assert write.rows is not None
     if write.kind == "rewrite":
         rows = write.rows.reader() if write.rows.num_rows else None
@@ -301,6 +307,8 @@ def _commit(engine: Engine, branch: str, attempt: Attempt[T], provenance: Proven
         updates = [_effect(engine, sidecar, attempt, write) for write in _ordered(attempt)]
         changes = [*sidecar.changes, *updates]
         failpoints.hit("write.post_effects_pre_publish")
+        if provenance.writer_kind == "EnsureIndices":
+            failpoints.hit("ensure_indices.post_effects_pre_publish")
         published = engine.publisher.publish(branch, changes, _expected(attempt), sidecar.intent)
         if published.commit.graph_commit_id != sidecar.intent.graph_commit_id:
             # The idempotency key was published by somebody else meanwhile: theirs stands, ours is undone.

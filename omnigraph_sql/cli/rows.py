@@ -1,0 +1,108 @@
+"""Rows of a query on standard output. Formats that can are written as the rows come."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph_sql.cli import output
+from omnigraph_sql.cli.tabulating import Column, count, one_line, write_table
+from omnigraph_sql.result import Result, json_rows
+
+_CHUNK_ROWS = 4096
+
+
+def write_rows(result: Result, name: str) -> None:
+    """Write all rows in the format of this name."""
+    _FORMATS[name](result)
+
+
+def _chunks(result: Result) -> Iterator[list[dict[str, Any]]]:
+    """The rows as JSON values, not too many at a time."""
+    for batch in result:
+        for start in range(0, batch.num_rows, _CHUNK_ROWS):
+            yield list(json_rows(batch.slice(start, _CHUNK_ROWS)))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _table(result: Result) -> None:
+    rows = [[_cell(value) for value in row.values()] for row in result.to_json()]
+    numeric = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in result.schema]
+    columns = [Column(name, right=is_number) for name, is_number in zip(result.columns, numeric, strict=True)]
+    write_table(columns, rows)
+    output.write(f"\n{count(len(result), 'row')}\n")
+
+
+def _json(result: Result) -> None:
+    output.write_json(result.to_dict())
+
+
+def _jsonl(result: Result) -> None:
+    about = {"query_name": result.query_name, "target": result.target, "columns": result.columns}
+    output.write(json.dumps(about | {"graph_commit_id": result.graph_commit_id}, ensure_ascii=False) + "\n")
+    for rows in _chunks(result):
+        output.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def _csv(result: Result) -> None:
+    def lines(rows: list[list[str]]) -> str:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        return text.getvalue()
+
+    output.write(lines([result.columns]))
+    for rows in _chunks(result):
+        output.write(lines([[_cell(value) for value in row.values()] for row in rows]))
+
+
+def _kv(result: Result) -> None:
+    """A line for each value and an empty line between rows: for rows that are too wide for a table."""
+    width = max((len(name) for name in result.columns), default=0)
+    gap = ""
+    for rows in _chunks(result):
+        texts = [
+            "".join(f"{name:<{width}}  {one_line(_cell(value))}".rstrip() + "\n" for name, value in row.items())
+            for row in rows
+        ]
+        output.write(gap + "\n".join(texts))
+        gap = "\n"
+
+
+def _arrow(result: Result) -> None:
+    with pa.ipc.new_stream(sys.stdout.buffer, result.schema) as writer:
+        for batch in result:
+            writer.write_batch(batch)
+            sys.stdout.buffer.flush()
+    sys.stdout.buffer.flush()
+
+
+def _parquet(result: Result) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(sys.stdout.buffer, result.schema) as writer:
+        for batch in result:
+            writer.write_batch(batch)
+    sys.stdout.buffer.flush()
+
+
+_FORMATS: dict[str, Callable[[Result], None]] = {
+    "table": _table,
+    "json": _json,
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "kv": _kv,
+    "arrow": _arrow,
+    "parquet": _parquet,
+}
+BINARY = ("arrow", "parquet")

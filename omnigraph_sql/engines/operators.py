@@ -1,0 +1,207 @@
+"""The operators of a physical plan, as steps for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from omnigraph_sql.engines.datafusion import Order, Session
+from omnigraph_sql.explanation import Step, counted
+from omnigraph_sql.planner import functions as fn
+
+_PLUMBING = (
+    "RepartitionExec",
+    "CoalescePartitionsExec",
+    "CoalesceBatchesExec",
+    "SortPreservingMergeExec",
+    "CooperativeExec",
+)
+_JOINS = {"LeftAnti": "anti-join", "RightAnti": "anti-join", "LeftSemi": "semi-join", "RightSemi": "semi-join"}
+_PLACE = re.compile(r"@\d+")
+_UNNESTED = re.compile(r"__unnest_placeholder\((.*?)\),depth=\d+\)")
+_LONGEST = 160
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads one physical plan."""
+
+    order: Order
+    session: Session
+
+    def step(self, node: Any) -> Step:
+        """The step of an operator, with those below it."""
+        text = node.display().strip()
+        name, _, details = text.partition(": ")
+        children = node.children()
+        if name in _PLUMBING and len(children) == 1 and "fetch" not in details:
+            return self.step(children[0])
+        if name == "UnnestExec" and children[0].display().startswith("ProjectionExec"):
+            return self._expand(node, children[0])
+        if name == "ProjectionExec" and not self._called(details):
+            return self.step(children[0])
+        inputs = tuple(self.step(child) for child in children)
+        make = _MAKERS.get(name)
+        step = Step(f"{name} {self._plain(details)}".strip(), inputs) if make is None else make(self, details, inputs)
+        return _measured(step, node)
+
+    def _called(self, details: str) -> dict[str, fn.Function]:
+        functions = self.session.planned.plan.functions
+        called = _UNNESTED.sub("", details)  # a list that was made below is named after the function that made it
+        return {name: functions[name] for name in functions if re.search(rf"\b{name}\(", called)}
+
+    def _plain(self, text: str) -> str:
+        """An expression as people would write it."""
+        text = _PLACE.sub("", _UNNESTED.sub("it", text))
+        for name, function in self.session.planned.plan.functions.items():
+            if isinstance(function, fn.Get | fn.IdRank):
+                column = function.column if isinstance(function, fn.Get) else "id"
+                type_ = function.table_key.partition(":")[2]
+                text = re.sub(rf"\b{name}\(([^()]*)\)", rf"\1.{column}", text).replace(f"v.{column}", f"{type_}.{column}")
+        return _clipped(text)
+
+    def _expand(self, node: Any, below: Any) -> Step:
+        """DataFusion makes lists first and unfolds them then; for people that is one step."""
+        called = self._called(below.display())
+        hops = {name: each for name, each in called.items() if isinstance(each, fn.Hop | fn.Reach)}
+        source = self.step(below.children()[0])
+        if len(hops) != 1:
+            return _measured(Step("unfold", (source,)), node)
+        (name, hop), *_ = hops.items()
+        size = self.order.snapshot.entry(f"edge:{hop.edge}").row_count
+        notes = [f"edge:{hop.edge}, {counted(size)}"]
+        notes += [self.session.notes[name]] if name in self.session.notes else []
+        step = Step(f"expand: {hop}", (source,), tuple(notes), self._reached(hop, source.estimated))
+        measured = _measured(step, node)
+        lists = below.metrics()
+        return measured if lists is None else _with_time(measured, _seconds(lists))
+
+    def _reached(self, hop: fn.Hop | fn.Reach, rows: int | None) -> int | None:
+        if rows is None:
+            return None
+        edge = self.order.catalog.edges[hop.edge]
+        ends = [self.order.snapshot.entry(f"node:{name}").row_count for name in (edge.source, edge.target)]
+        edges = self.order.snapshot.entry(f"edge:{hop.edge}").row_count
+        start, end = (ends[1], ends[0]) if hop.direction == "in" else (ends[0], ends[1])
+        degree = edges * (2 if hop.direction == "both" else 1) / max(start, 1)
+        if isinstance(hop, fn.Hop):
+            return -int(-rows * degree // 1)
+        near = sum(degree**hops for hops in range(hop.minimum, min(hop.maximum, 32) + 1))
+        return -int(-rows * min(end, near) // 1)
+
+    def source(self, details: str, _: tuple[Step, ...]) -> Step:
+        found = re.search(r"partition_sizes=\[([0-9, ]+)\]", details)
+        number = sum(map(int, found[1].split(","))) - 1 if found else -1
+        relations = self.session.planned.plan.relations
+        if not 0 <= number < len(relations):
+            return Step("rows in memory")
+        name = list(relations)[number]
+        relation = relations[name]
+        table = relation.tables[0]
+        word = "look up" if isinstance(relation, fn.Lookup) else "scan"
+        note = f"{table}, {counted(self.order.snapshot.entry(table).row_count)}"
+        return Step(f"{word}: {relation}", (), (note,), self.session.relations[name])
+
+    def projection(self, details: str, inputs: tuple[Step, ...]) -> Step:
+        called = self._called(details)
+        what = ", ".join(dict.fromkeys(str(each) for each in called.values()))
+        return Step(f"read: {_clipped(what)}", inputs, (), inputs[0].estimated)
+
+    def filter(self, details: str, inputs: tuple[Step, ...]) -> Step:
+        condition, _, _ = details.partition(", projection=")
+        number = inputs[0].estimated
+        return Step(f"filter: {self._plain(condition)}", inputs, (), None if number is None else -(-number // 5))
+
+    def aggregate(self, details: str, inputs: tuple[Step, ...]) -> Step:
+        found = re.search(r"mode=(\w+), gby=\[(.*?)\], aggr=\[(.*?)\]", details)
+        if found is None:
+            return Step(f"aggregate {self._plain(details)}", inputs)
+        mode, keys, calls = found.groups()
+        by = f" by {self._plain(keys)}" if keys else ""
+        partial = " (each thread its share)" if mode.startswith("Partial") else ""
+        number = inputs[0].estimated
+        expected = 1 if not keys else None if number is None else -(-number // 10)
+        return Step(f"aggregate{by}: {self._plain(calls)}{partial}", inputs, (), expected)
+
+    def sort(self, details: str, inputs: tuple[Step, ...]) -> Step:
+        fetch = re.search(r"TopK\(fetch=(\d+)\)", details)
+        keys = re.search(r"expr=\[(.*?)\](?:,|$)", details)
+        by = self._plain(keys[1]) if keys else ""
+        number = inputs[0].estimated
+        if fetch is None:
+            return Step(f"order by {by}", inputs, (), number)
+        most = int(fetch[1])
+        return Step(f"order by {by}, first {most}", inputs, (), most if number is None else min(number, most))
+
+    def limit(self, details: str, inputs: tuple[Step, ...]) -> Step:
+        fetch = re.search(r"fetch=(\d+)", details)
+        number = inputs[0].estimated
+        most = int(fetch[1]) if fetch else None
+        expected = number if most is None else most if number is None else min(number, most)
+        return Step(f"limit {most}", inputs, (), expected)
+
+    def join(self, details: str, inputs: tuple[Step, ...]) -> Step:
+        kind = re.search(r"join_type=(\w+)", details)
+        on = re.search(r"on=\[(.*?)\](?:,|$)", details)
+        word = "join" if kind is None else _JOINS.get(kind[1], f"{kind[1].lower()} join")
+        return Step(f"{word} on {self._plain(on[1])}" if on else word, inputs)
+
+    def cross(self, _: str, inputs: tuple[Step, ...]) -> Step:
+        numbers = [step.estimated for step in inputs]
+        known = None if None in numbers else _product([number or 0 for number in numbers])
+        return Step("cross join", inputs, (), known)
+
+    def rank(self, details: str, inputs: tuple[Step, ...]) -> Step:
+        order = re.search(r"ORDER BY \[(.*?)\]", details)
+        return Step(f"rank by {self._plain(order[1])}" if order else "rank", inputs, (), inputs[0].estimated)
+
+    def nothing(self, _: str, inputs: tuple[Step, ...]) -> Step:
+        return Step("nothing", inputs, (), 0)
+
+
+_MAKERS: dict[str, Callable[[Reader, str, tuple[Step, ...]], Step]] = {
+    "DataSourceExec": Reader.source,
+    "ProjectionExec": Reader.projection,
+    "FilterExec": Reader.filter,
+    "AggregateExec": Reader.aggregate,
+    "SortExec": Reader.sort,
+    "SortPreservingMergeExec": Reader.limit,
+    "GlobalLimitExec": Reader.limit,
+    "LocalLimitExec": Reader.limit,
+    "CoalescePartitionsExec": Reader.limit,
+    "HashJoinExec": Reader.join,
+    "NestedLoopJoinExec": Reader.join,
+    "SortMergeJoinExec": Reader.join,
+    "CrossJoinExec": Reader.cross,
+    "BoundedWindowAggExec": Reader.rank,
+    "WindowAggExec": Reader.rank,
+    "EmptyExec": Reader.nothing,
+}
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _product(numbers: list[int]) -> int:
+    total = 1
+    for number in numbers:
+        total *= number
+    return total
+
+
+def _measured(step: Step, node: Any) -> Step:
+    metrics = node.metrics()
+    if metrics is None or metrics.output_rows is None:
+        return step
+    return replace(step, rows=int(metrics.output_rows), seconds=_seconds(metrics))
+
+
+def _with_time(step: Step, seconds: float) -> Step:
+    return step if step.seconds is None else replace(step, seconds=step.seconds + seconds)
+
+
+def _seconds(metrics: Any) -> float:
+    return (metrics.elapsed_compute or 0) / 1e9

@@ -1,0 +1,152 @@
+"""Batches of a running query, handed to whoever reads them.
+
+DataFusion can be stopped in the middle of a query only where its stream is awaited. One thread of the process does that for
+all queries; readers wait for it, and can be interrupted while they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate
+from omnigraph_sql.errors import BadRequest
+
+_EXIT_SECONDS = 2.0
+_LONGEST_BATCH = 65_536
+
+
+class Stream:
+    """The rows of one run, in order, once. Holds on to everything the engine needs until it is closed."""
+
+    def __init__(
+        self, source: Any, keep: tuple[Any, ...], execution: Execution, fit: Callable[[pa.RecordBatch], pa.RecordBatch]
+    ) -> None:
+        self._source = source
+        self._keep = keep
+        self._execution = execution
+        self._fit = fit
+        self._ready: deque[pa.RecordBatch] = deque()
+        self._waiting: Future[Any] | None = None
+        self.is_done = False
+        """Whether the engine has given all its rows; some may wait to be read."""
+        _LIVE.add(self)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def read_ahead(self, rows: int) -> None:
+        """Wait for so many rows, or for all."""
+        if not self.is_done:
+            self._fetch(rows)
+
+    def next(self) -> pa.RecordBatch | None:
+        """The next batch; None after the last."""
+        self._execution.is_shown = True
+        if not self._ready and not self.is_done:
+            self._fetch(1)
+        return self._ready.popleft() if self._ready else None
+
+    def cancel(self) -> None:
+        """Stop the work, from any thread. Whoever waits for a batch is told."""
+        self._execution.stop(BadRequest("the query was cancelled", hint="run it again"))
+        waiting = self._waiting
+        if waiting is not None:
+            waiting.cancel()
+
+    def close(self) -> None:
+        """Stop the work and let go of everything."""
+        self.is_done = True
+        self._execution.stop()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.cancel()
+        self._source, self._keep = None, ()
+        self._ready.clear()
+        _LIVE.discard(self)
+
+    def _fetch(self, rows: int) -> None:
+        try:
+            with self._execution.clock.running():
+                batches, is_last = self._await(rows)
+        except BaseException:
+            self.close()
+            raise
+        for batch in batches:
+            fit = self._fit(batch)
+            # What was unfolded from lists can be very long.
+            self._ready += [fit.slice(at, _LONGEST_BATCH) for at in range(0, fit.num_rows, _LONGEST_BATCH)]
+        if is_last:
+            self.is_done = True
+            self._source, self._keep = None, ()
+            _LIVE.discard(self)
+
+    def _await(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
+        execution = self._execution
+        _raise_if(execution.failure)
+        self._waiting = waiting = asyncio.run_coroutine_threadsafe(_advance(self._source, rows), _loop())
+        try:
+            return waiting.result(execution.clock.left)
+        except CancelledError:
+            raise execution.failure or BadRequest("the query was cancelled") from None
+        except TimeoutError:
+            over = execution.clock.over()
+            execution.stop(over)
+            raise over from None
+        except Exception as error:
+            raise translate(error, execution) from (execution.failure or error)
+        finally:
+            waiting.cancel()
+            self._waiting = None
+
+
+def _raise_if(failure: BaseException | None) -> None:
+    if failure is not None:
+        raise failure
+
+
+async def _advance(source: Any, rows: int) -> tuple[list[pa.RecordBatch], bool]:
+    """The next batches with so many rows together, and whether they are the last."""
+    batches: list[pa.RecordBatch] = []
+    async for batch in source:
+        batches.append(batch.to_pyarrow())
+        rows -= batches[-1].num_rows
+        if rows <= 0:
+            return batches, False
+    return batches, True
+
+
+_LIVE: weakref.WeakSet[Stream] = weakref.WeakSet()
+_lock = threading.Lock()
+_started: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process; a child that was forked needs one of its own."""
+    global _started  # noqa: PLW0603 (one thread per process)
+    with _lock:
+        if _started is None or _started[0] != os.getpid():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="omnigraph-queries", daemon=True).start()
+            _started = os.getpid(), loop
+        return _started[1]
+
+
+@atexit.register
+def _stop_all() -> None:
+    """A thread of the engine that calls a function while the interpreter is going away would end the process badly."""
+    for stream in list(_LIVE):
+        stream.close()
+    until = time.monotonic() + _EXIT_SECONDS
+    while calls_in_progress() and time.monotonic() < until:
+        time.sleep(0.005)
