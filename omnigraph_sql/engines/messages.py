@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import ir
+from omnigraph_sql.engines.masks import allowed_by_columns
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.engines.traversal import look_up
 from omnigraph_sql.errors import ResourceLimit
@@ -208,23 +209,28 @@ def _allowed(scope: Scope, vertex: Vertex) -> Counts | None:
     found = look_up(scope, vertex)
     if found is not None:
         return found
+    mask = allowed_by_columns(scope, vertex)
+    if mask is not None:
+        return np.flatnonzero(mask)
     return numbers(_one(scope.allowed(vertex, None), "v"))
 
 
 def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts, Numbers]:
     """Where a vertex has the property, and its values there."""
-    if vertex.is_free:
+    mask = np.ones(size, np.bool_) if vertex.is_free else allowed_by_columns(scope, vertex)
+    if mask is not None:
         column = scope.table(vertex.table_key).column(of.property)
-        positions = np.arange(size)
         given = column.cast(pa.float64()) if column.type != pa.float64() else column
-    else:
-        table = scope.allowed(vertex, of)
-        positions, given = numbers(_one(table, "v")), _one(table, "x")
+        known = mask & np.asarray(given.is_valid())
+        values = given.fill_null(0.0) if given.null_count else given
+        return known.astype(np.int64), np.where(known, values.to_numpy(zero_copy_only=False), 0.0)
+    table = scope.allowed(vertex, of)
+    positions, given = numbers(_one(table, "v")), _one(table, "x")
     there = np.asarray(given.is_valid())
-    known, sums = np.zeros(size, np.int64), np.zeros(size)
-    known[positions[there]] = 1
+    counts, sums = np.zeros(size, np.int64), np.zeros(size)
+    counts[positions[there]] = 1
     sums[positions[there]] = pc.drop_null(given).to_numpy(zero_copy_only=False)
-    return known, sums
+    return counts, sums
 
 
 def _one(table: pa.Table, name: str) -> Array:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from sqlglot import exp
 
 from omnigraph_compiler import ir
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.expressions import operand
-from omnigraph_sql.planner.logical import Branch, Hop, Logical, Scan
+from omnigraph_sql.planner.logical import Branch, Hop, Logical
 from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, slot
 
 _COUNT = "BIGINT"
+Told: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Variables that groups are told apart by, with the properties of their key if it is that."""
 _KINDS: dict[str, Any] = {"sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max}
 
 
@@ -34,27 +36,31 @@ def is_positive(draft: Draft, frame: Frame, query: Logical) -> exp.Expression:
     return exp.GT(this=exp.Sum(this=_Weighed(draft, frame, query).weight()), expression=exp.Literal.number(0))
 
 
-def rows_are_groups(draft: Draft, query: Logical) -> bool:
-    """Whether every row is a group of its own: the grouping items tell all nodes of the pattern apart."""
+def told_apart(draft: Draft, query: Logical) -> Told:
+    """The variables that the grouping items tell apart, by id or by key."""
     assert isinstance(query.output, ir.Aggregate)
+    items = [item.expr for item in query.output.items]
+    ids = {item.variable for item in items if isinstance(item, ir.IdRef)}
+    given = {(item.variable, item.property) for item in items if isinstance(item, ir.PropertyRef)}
+    found: dict[str, tuple[str, ...]] = {}
+    for vertex in query.pattern.vertices:
+        key = draft.catalog.nodes[vertex.type].key or ()
+        if key and all((vertex.variable, name) in given for name in key):
+            found[vertex.variable] = key
+        elif vertex.variable in ids:
+            found[vertex.variable] = ()
+    return found
+
+
+def rows_are_groups(query: Logical, told: Told) -> bool:
+    """Whether every row is a group of its own: the grouping items tell all nodes of the pattern apart."""
     if query.forks or any(link.edge_variable is not None for link in query.pattern.links):
         return False
-    items = [item.expr for item in query.output.items]
-    told = {item.variable for item in items if isinstance(item, ir.IdRef)}
-    told |= {vertex.variable for vertex in query.pattern.vertices if _is_told(draft, vertex.variable, vertex.type, items)}
+    known = set(told)
     for step in query.steps:
-        if isinstance(step, Hop) and step.functional and step.start in told:
-            told.add(step.vertex.variable)
-        elif isinstance(step, Hop | Scan) and step.vertex.variable not in told:
-            return False
-    return all(vertex.variable in told for vertex in query.pattern.vertices)
-
-
-def _is_told(draft: Draft, variable: str, type_: str, items: list[ir.Expr]) -> bool:
-    """Whether the items hold the whole key of a variable."""
-    given = {item.property for item in items if isinstance(item, ir.PropertyRef) and item.variable == variable}
-    key = draft.catalog.nodes[type_].key
-    return key is not None and set(key) <= given
+        if isinstance(step, Hop) and step.functional and step.start in known:
+            known.add(step.vertex.variable)
+    return bool(known) and all(vertex.variable in known for vertex in query.pattern.vertices)
 
 
 def _plain(draft: Draft, frame: Frame, call: ir.AggregateCall) -> exp.Expression:

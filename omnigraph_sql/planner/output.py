@@ -11,7 +11,7 @@ from sqlglot import exp
 from omnigraph_compiler import ir
 from omnigraph_compiler.types import FLOATS
 from omnigraph_sql.planner import functions as fn
-from omnigraph_sql.planner.aggregates import aggregate, is_positive, of_one_row, rows_are_groups
+from omnigraph_sql.planner.aggregates import Told, aggregate, is_positive, of_one_row, rows_are_groups, told_apart
 from omnigraph_sql.planner.expressions import expression, operand, sort_key
 from omnigraph_sql.planner.logical import Logical
 from omnigraph_sql.planner.plan import Draft, Frame, column, ordered, slot
@@ -69,8 +69,8 @@ class _Group:
     sorted: Callable[[exp.Expression], exp.Expression]
 
 
-def _group(draft: Draft, frame: Frame, expr: ir.Expr) -> _Group:
-    """A node is told by its position; so is a property that is its whole key. Values are fetched for groups only."""
+def _group(draft: Draft, frame: Frame, expr: ir.Expr, told: Told) -> _Group:
+    """A node is told by its position, and so is what else is shown of it. Values are fetched for groups only."""
 
     def itself(place: exp.Expression) -> exp.Expression:
         return place
@@ -79,16 +79,12 @@ def _group(draft: Draft, frame: Frame, expr: ir.Expr) -> _Group:
         table_key = frame.variables[expr.variable]
         get, rank = fn.Get(table_key, "id", None), fn.IdRank(table_key)
         return _Group(slot(expr.variable), partial(draft.call, get), partial(draft.call, rank))
-    if isinstance(expr, ir.PropertyRef) and _is_key(draft, frame, expr):
+    if isinstance(expr, ir.PropertyRef) and expr.variable in told:
         table_key = frame.variables[expr.variable]
         get = fn.Get(table_key, expr.property, expr.type)
-        return _Group(slot(expr.variable), partial(draft.call, get), partial(draft.call, get))
+        key = fn.Get(table_key, expr.property, expr.type, expr.type.scalar in FLOATS)
+        return _Group(slot(expr.variable), partial(draft.call, get), partial(draft.call, key))
     return _Group(operand(draft, frame, expr), itself, itself)
-
-
-def _is_key(draft: Draft, frame: Frame, expr: ir.PropertyRef) -> bool:
-    kind, _, name = frame.variables[expr.variable].partition(":")
-    return kind == "node" and draft.catalog.nodes[name].key == (expr.property,) and expr.type.scalar not in FLOATS
 
 
 def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: Logical) -> exp.Select:
@@ -96,7 +92,8 @@ def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: Logical) ->
     assert frame.name is not None
     items, shown = [], []
     groups: dict[str, _Group] = {}
-    single = rows_are_groups(draft, plan)
+    told = told_apart(draft, plan)
+    single = rows_are_groups(plan, told)
     for number, item in enumerate(output.items):
         name = f"${number}"
         if isinstance(item.expr, ir.AggregateCall):
@@ -104,14 +101,14 @@ def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: Logical) ->
             items.append(found.as_(name, quoted=True))
             shown.append(column(name).as_(item.name, quoted=True))
         else:
-            groups[name] = _group(draft, frame, item.expr)
+            groups[name] = _group(draft, frame, item.expr, told)
             items.append(groups[name].key.as_(name, quoted=True))
             shown.append(groups[name].shown(column(name)).as_(item.name, quoted=True))
     select = exp.select(*items).from_(exp.to_table(frame.name))
     if not single:
         select = _by_groups(draft, frame, select, [group.key.copy() for group in groups.values()], plan)
     grouped = draft.cte(select)
-    order = [] if plan.order is None else _group_order(output, groups, plan.order)
+    order = [] if plan.order is None else _group_order(output, groups, plan.order, told)
     if plan.limit is not None:
         names = [column(f"${number}") for number in range(len(output.items))]
         cut = exp.select(*names).from_(exp.to_table(grouped))
@@ -124,7 +121,7 @@ def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: Logical) ->
 def _by_groups(draft: Draft, frame: Frame, select: exp.Select, keys: Sequence[exp.Expression], plan: Logical) -> exp.Select:
     varying = [key for key in keys if not isinstance(key, exp.Parameter)]
     if varying:
-        select = select.group_by(*varying)
+        select = select.group_by(*dict.fromkeys(varying))
         return select.having(is_positive(draft, frame, plan)) if plan.forks else select
     if not keys:
         return select
@@ -133,7 +130,7 @@ def _by_groups(draft: Draft, frame: Frame, select: exp.Select, keys: Sequence[ex
     return select.having(is_positive(draft, frame, plan) if plan.forks else none)
 
 
-def _group_order(output: ir.Aggregate, groups: dict[str, _Group], order: ir.Order) -> list[exp.Expression]:
+def _group_order(output: ir.Aggregate, groups: dict[str, _Group], order: ir.Order, told: Told) -> list[exp.Expression]:
     places = {item.name: f"${number}" for number, item in enumerate(output.items)}
     by_expr = {item.expr: f"${number}" for number, item in enumerate(output.items)}
 
@@ -142,4 +139,24 @@ def _group_order(output: ir.Aggregate, groups: dict[str, _Group], order: ir.Orde
         return groups[name].sorted(column(name)) if name in groups else column(name)
 
     keys = [ordered(key(each.expr), descending=each.direction == "desc") for each in order.keys]
-    return [*keys, *(ordered(key(each)) for each in order.tie_break)]
+    return [*keys, *(ordered(key(each)) for each in _telling(order.tie_break, told))]
+
+
+def _telling(items: Sequence[ir.Expr], told: Told) -> list[ir.Expr]:
+    """The items that can break a tie: after the id or the whole key of a node, what else it has is the same."""
+    found: list[ir.Expr] = []
+    known: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    for item in items:
+        if not isinstance(item, ir.PropertyRef | ir.IdRef):
+            found.append(item)
+            continue
+        if item.variable in known:
+            continue
+        found.append(item)
+        if isinstance(item, ir.PropertyRef):
+            seen.add((item.variable, item.property))
+        key = told.get(item.variable) or ("",)
+        if isinstance(item, ir.IdRef) or all((item.variable, name) in seen for name in key):
+            known.add(item.variable)
+    return found
