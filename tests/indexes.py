@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import omnigraph_sql as og
+from omnigraph_sql.storage.indexing import IndexSpec
 from omnigraph_sql.writes.protocol import Attempt, Prepared, Provenance, TableWrite, publish_attempt
 
 
@@ -17,6 +18,6 @@ def build_btrees(graph: og.Graph, chosen: Callable[[str], bool] = lambda _: True
         entry = snapshot.entry(key)
         handle = engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
         columns = ("id", "src", "dst") if key.startswith("edge:") else ("id",)
-        attempt.staged[key] = engine.storage.stage_create_indices(handle, [(name, "BTREE") for name in columns], "test")
+        attempt.staged[key] = engine.storage.stage_create_indices(handle, [IndexSpec(name, "BTREE") for name in columns], "test")
     if keys:
         publish_attempt(engine, "main", attempt, Provenance("EnsureIndices"))
