@@ -18,6 +18,8 @@ def build_btrees(graph: og.Graph, chosen: Callable[[str], bool] = lambda _: True
         entry = snapshot.entry(key)
         handle = engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
         columns = ("id", "src", "dst") if key.startswith("edge:") else ("id",)
-        attempt.staged[key] = engine.storage.stage_create_indices(handle, [IndexSpec(name, "BTREE") for name in columns], "test")
+        attempt.staged[key] = engine.storage.stage_create_indices(
+            handle, [IndexSpec(name, "BTREE") for name in columns], "test"
+        )
     if keys:
         publish_attempt(engine, "main", attempt, Provenance("EnsureIndices"))

@@ -20,7 +20,6 @@ from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.estimate import is_degree
 from omnigraph_sql.planner.logical import Branch, Direction, Tree, Vertex
 from omnigraph_udfs.csr import Csr
-from omnigraph_udfs.expand import expand
 from omnigraph_udfs.meet import meet_counts, meet_weights
 from omnigraph_udfs.messages import sum_over
 
@@ -41,14 +40,16 @@ def support(scope: Scope, asked: fn.Support) -> Counts:
 def bind_messages(scope: Scope, asked: fn.Messages) -> Bound:
     """What a function of weights does."""
     match asked:
+        case fn.Weight() if all(map(is_degree, asked.branches)):
+            return _degrees(scope, asked.branches)
         case fn.Weight():
             weights = pa.array(_weights(scope, asked.branches, scope.table(f"node:{asked.type}").size))
             return Bound((pa.int64(),), pa.int64(), weights.take)
         case fn.WeightedCount():
-            known, _ = _sums(scope, asked.branches, asked.of)
+            known, _ = _sums(scope, asked.branches, asked.of, scope.table(f"node:{asked.type}").size)
             return Bound((pa.int64(),), pa.int64(), pa.array(known).take)
         case fn.WeightedSum():
-            known, sums = _sums(scope, asked.branches, asked.of)
+            known, sums = _sums(scope, asked.branches, asked.of, scope.table(f"node:{asked.type}").size)
             return Bound((pa.int64(),), pa.float64(), pa.array(sums, mask=known == 0).take)
         case fn.CommonWeight():
             return _common(scope, asked)
@@ -68,6 +69,20 @@ def _common(scope: Scope, asked: fn.CommonWeight) -> Bound:
     return Bound((pa.int64(), pa.int64()), pa.int64(), run)
 
 
+def _degrees(scope: Scope, branches: tuple[Branch, ...]) -> Bound:
+    """Where nothing but neighbours hang, those of the rows asked about are enough."""
+    along = [(scope.expander(branch.edge, branch.direction), branch.stored) for branch in branches]
+
+    def run(v: Array) -> Array:
+        at = numbers(v)
+        found = np.ones(len(at), np.int64)
+        for expander, stored in along:
+            found = _product(found, expander.degrees(at, stored=stored))
+        return pa.array(found)
+
+    return Bound((pa.int64(),), pa.int64(), run)
+
+
 # Counts
 
 
@@ -82,17 +97,15 @@ def _weights(scope: Scope, branches: tuple[Branch, ...], size: int) -> Counts:
 def _multiplied(scope: Scope, branches: tuple[Branch, ...], size: int) -> Counts:
     found: Counts | None = None
     for branch in branches:
-        sent = _sent(scope, branch)
+        sent = _sent(scope, branch, size)
         found = sent if found is None else _product(found, sent)
     return np.ones(size, np.int64) if found is None else found
 
 
-def _sent(scope: Scope, branch: Branch) -> Counts:
-    csr = _adjacency(scope, branch)
-    if is_degree(branch):
-        return csr.degrees()
-    weights = _tree(scope, branch.tree)
-    return csr.degrees() if weights is None else _collected(scope, branch, csr, weights)
+def _sent(scope: Scope, branch: Branch, parents: int) -> Counts:
+    """What a branch sends to each of so many nodes."""
+    weights = None if is_degree(branch) else _tree(scope, branch.tree)
+    return _adjacency(scope, branch).degrees() if weights is None else _collected(scope, branch, weights, parents)
 
 
 def _tree(scope: Scope, tree: Tree) -> Counts | None:
@@ -111,29 +124,29 @@ def _marked(positions: Counts, size: int) -> Counts:
     return marks
 
 
-def _collected(scope: Scope, branch: Branch, csr: Csr, weights: Counts) -> Counts:
+def _collected(scope: Scope, branch: Branch, weights: Counts, parents: int) -> Counts:
     senders = np.flatnonzero(weights)
-    if len(senders) * _SENT < csr.width and float(weights.max(initial=0)) < _EXACT:
-        back = _adjacency(scope, branch, backwards=True)
-        total = float(weights[senders].astype(np.float64) @ back.degrees()[senders].astype(np.float64))
-        if total < _EXACT:
-            return _pushed(back, senders, weights, csr.sources).astype(np.int64)
+    if len(senders) * _SENT < len(weights):
+        sent = _pushed(scope, branch, senders, weights, parents)
+        if float(sent.sum()) < _EXACT:
+            return sent.astype(np.int64)
     try:
-        return sum_over(csr, weights).astype(np.int64)
+        return sum_over(_adjacency(scope, branch), weights).astype(np.int64)
     except OverflowError:
         raise _too_many() from None
 
 
-def _pushed(back: Csr, senders: Counts, weights: npt.NDArray[np.generic], size: int) -> Numbers:
-    reached = expand(back, senders)
+def _pushed(scope: Scope, branch: Branch, senders: Counts, weights: npt.NDArray[np.generic], parents: int) -> Numbers:
+    """Weights sent from a few nodes, against the direction of the branch."""
+    back = scope.expander(branch.edge, _OPPOSITE[branch.direction])
+    reached = back.edges(senders) if branch.stored else back.neighbours(senders)
     sent = np.repeat(weights[senders].astype(np.float64), np.diff(reached.offsets))
-    return np.asarray(np.bincount(reached.targets, weights=sent, minlength=size), np.float64)
+    return np.asarray(np.bincount(reached.targets, weights=sent, minlength=parents), np.float64)
 
 
-def _adjacency(scope: Scope, branch: Branch, *, backwards: bool = False) -> Csr:
+def _adjacency(scope: Scope, branch: Branch) -> Csr:
     index = scope.index(branch.edge)
-    direction = _OPPOSITE[branch.direction] if backwards else branch.direction
-    return index.edges(direction) if branch.stored else index.neighbours(direction)
+    return index.edges(branch.direction) if branch.stored else index.neighbours(branch.direction)
 
 
 def _product(a: Counts, b: Counts) -> Counts:
@@ -150,22 +163,22 @@ def _too_many() -> ResourceLimit:
 # Sums over a property
 
 
-def _sums(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef) -> tuple[Counts, Numbers]:
+def _sums(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef, size: int) -> tuple[Counts, Numbers]:
     """In how many ways the property is there, and its sum over them."""
     if (branches, of) not in scope.memo:
-        scope.memo[branches, of] = _summed(scope, branches, of)
+        scope.memo[branches, of] = _summed(scope, branches, of, size)
     found: tuple[Counts, Numbers] = scope.memo[branches, of]
     return found
 
 
-def _summed(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef) -> tuple[Counts, Numbers]:
+def _summed(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef, size: int) -> tuple[Counts, Numbers]:
     counts: list[Counts] = []
     known = sums = None
     for branch in branches:
         if branch.tree.find(of.variable):
-            known, sums = _sent_sums(scope, branch, of)
+            known, sums = _sent_sums(scope, branch, of, size)
         else:
-            counts.append(_sent(scope, branch))
+            counts.append(_sent(scope, branch, size))
     assert known is not None
     assert sums is not None
     for count in counts:
@@ -173,14 +186,13 @@ def _summed(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef) -> t
     return known, sums
 
 
-def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef) -> tuple[Counts, Numbers]:
-    csr = _adjacency(scope, branch)
+def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef, parents: int) -> tuple[Counts, Numbers]:
     known, sums = _tree_sums(scope, branch.tree, of)
-    counted = _collected(scope, branch, csr, known)
+    counted = _collected(scope, branch, known, parents)
     senders = np.flatnonzero(known)
-    if len(senders) * _SENT < csr.width:
-        return counted, _pushed(_adjacency(scope, branch, backwards=True), senders, sums, csr.sources)
-    return counted, np.asarray(sum_over(csr, sums), np.float64)
+    if len(senders) * _SENT < len(known):
+        return counted, _pushed(scope, branch, senders, sums, parents)
+    return counted, np.asarray(sum_over(_adjacency(scope, branch), sums), np.float64)
 
 
 def _tree_sums(scope: Scope, tree: Tree, of: ir.PropertyRef) -> tuple[Counts, Numbers]:
@@ -188,10 +200,10 @@ def _tree_sums(scope: Scope, tree: Tree, of: ir.PropertyRef) -> tuple[Counts, Nu
     if tree.vertex.variable == of.variable:
         known, sums = _values(scope, tree.vertex, of, size)
         for branch in tree.branches:
-            count = _sent(scope, branch)
+            count = _sent(scope, branch, size)
             known, sums = _product(known, count), np.where(count > 0, sums * count, 0.0)
         return known, sums
-    known, sums = _sums(scope, tree.branches, of)
+    known, sums = _sums(scope, tree.branches, of, size)
     allowed = _allowed(scope, tree.vertex)
     if allowed is None:
         return known, sums

@@ -10,6 +10,8 @@ from omnigraph_sql.planner.logical import Branch, Facts, Link, Vertex
 _EQUAL = 0.05
 _OTHER = 0.33
 _NEGATION = 0.5
+_ROW = 16.0
+"""A row of a walk costs about as much as sending a weight along so many edges."""
 
 
 def selectivity(condition: ir.Compare) -> float:
@@ -85,9 +87,12 @@ class Estimate:
 
     def walking(self, branch: Branch, parent: Vertex) -> float:
         """What it costs to walk along a branch from one node."""
+        return _ROW * self._walked(branch, parent)
+
+    def _walked(self, branch: Branch, parent: Vertex) -> float:
         width = self.edges(branch.edge) / self.size(parent)
         further = width * self.share(branch.tree.vertex)
-        return width + further * sum(self.walking(each, branch.tree.vertex) for each in branch.tree.branches)
+        return width + further * sum(self._walked(each, branch.tree.vertex) for each in branch.tree.branches)
 
     def sending(self, branch: Branch) -> float:
         """What it costs to send weights along a branch, once for all nodes."""

@@ -43,6 +43,14 @@ class Expander:
         found, rows = self._read(at)
         return expand(csr.distinct(found), rows)
 
+    def degrees(self, at: Positions, *, stored: bool) -> Positions:
+        """How many neighbours each vertex has, or how many stored edges."""
+        if self._mode(len(at), 1) != "csr":
+            return np.diff((self.edges(at) if stored else self.neighbours(at)).offsets)
+        near = self.index.edges(self.direction) if stored else self.index.neighbours(self.direction)
+        known = np.maximum(at, 0)
+        return np.where(at >= 0, near.offsets[known + 1] - near.offsets[known], 0)
+
     def count(self, at: Positions) -> int:
         """How many edges leave the vertices, as far as that is known without reading any."""
         if self._chosen(len(at), 1) != "csr":

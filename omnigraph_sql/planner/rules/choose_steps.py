@@ -24,6 +24,8 @@ from omnigraph_sql.planner.logical import (
     used_by,
 )
 
+_UNFOLDED = 3.0
+"""A row out of a list costs so many times as much as one that a function gives."""
 _WALKED = 0.25
 """From this share of the edges on, reading all of them is as good as following them from node to node."""
 
@@ -74,14 +76,14 @@ class _Order:
         open_ = [link for link in left if set(link.ends) & self.bound]
         if not open_:
             return self._start(left)
-        link = min(open_, key=self._growth)
+        link = min(open_, key=lambda each: self._step_from(each, self.bound))
         end = next(name for name in link.ends if name not in self.bound)
         return self._arrive(link, end, open_, left)
 
     def _start(self, left: list[Link]) -> list[Link]:
         free = [each for each in self.pattern.vertices if each.variable not in self.bound]
         linked = [each for each in free if any(each.variable in link.ends for link in left)]
-        vertex = min(linked or free, key=lambda each: (self.supports[each.variable], each.variable))
+        vertex = min(linked or free, key=lambda each: (self._cost_from(each, left), each.variable))
         edges = self._edges_instead(vertex, left)
         if edges is not None:
             source, target = (self.pattern.vertex(name) for name in edges.ends)
@@ -94,6 +96,32 @@ class _Order:
         self.began = self.began or f"${vertex.variable}"
         return left
 
+    def _cost_from(self, start: Vertex, left: list[Link]) -> float:
+        """The rows that all steps would make together, beginning with a vertex."""
+        bound, waiting = {*self.bound, start.variable}, list(left)
+        rows = cost = self.supports[start.variable]
+        while True:
+            open_ = [link for link in waiting if set(link.ends) & bound]
+            if not open_:
+                return cost
+            link = min(open_, key=lambda each: self._step_from(each, bound))
+            growth, _ = self._step_from(link, bound)
+            start_name = next(name for name in link.ends if name in bound)
+            functional = link.is_hop and self.estimate.facts.is_functional(link.edge, link.seen_from(start_name))
+            rows = max(1.0, rows * growth)
+            cost += rows * (1.0 if functional or set(link.ends) <= bound else _UNFOLDED)
+            bound |= set(link.ends)
+            waiting.remove(link)
+
+    def _step_from(self, link: Link, bound: set[str]) -> tuple[float, str]:
+        if set(link.ends) <= bound:
+            return 0.1, link.target
+        start = next(name for name in link.ends if name in bound)
+        end = link.other(start)
+        near, far = self.pattern.vertex(start), self.pattern.vertex(end)
+        left = self.supports[end] / self.estimate.nodes(far)
+        return self.estimate.fan_out(link, near, far) * left, link.target
+
     def _edges_instead(self, vertex: Vertex, left: list[Link]) -> Link | None:
         """An edge table to begin with, where following its edges from the nodes would touch most of them anyway."""
         for link in left:
@@ -104,10 +132,6 @@ class _Order:
             if share >= _WALKED and whole:
                 return link
         return None
-
-    def _growth(self, link: Link) -> tuple[float, str]:
-        start = next(name for name in link.ends if name in self.bound)
-        return self.estimate.fan_out(link, *(self.pattern.vertex(name) for name in (start, link.other(start)))), link.target
 
     def _arrive(self, link: Link, end: str, open_: list[Link], left: list[Link]) -> list[Link]:
         vertex = self._planned(self.pattern.vertex(end))

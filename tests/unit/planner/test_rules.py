@@ -1,0 +1,193 @@
+"""What the rules of the planner make of queries, told as the steps they choose and the branches they take off."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from omnigraph_compiler import Catalog, compile_query, compile_schema, ir
+from omnigraph_sql.planner.estimate import Estimate
+from omnigraph_sql.planner.lift import lift
+from omnigraph_sql.planner.logical import (
+    Branch,
+    Close,
+    Hop,
+    Logical,
+    Meet,
+    Restrict,
+    Scan,
+    ScanEdges,
+    Step,
+    Where,
+    Without,
+)
+from omnigraph_sql.planner.rules import apply_rules
+
+SCHEMA = """
+node Person { name: String @key  age: I32?  nick: String? }
+node City { name: String @key  size: I32? }
+node Country { name: String @key }
+edge Follows: Person -> Person { since: I32? }
+edge LivesIn: Person -> City
+edge CityIn: City -> Country
+"""
+CATALOG: Catalog = compile_schema(SCHEMA)
+SIZES = {
+    "node:Person": 100_000,
+    "node:City": 7_000,
+    "node:Country": 5,
+    "edge:Follows": 2_400_000,
+    "edge:LivesIn": 100_000,
+    "edge:CityIn": 7_000,
+}
+SINGLE = {("LivesIn", "out"), ("CityIn", "out")}
+
+
+class Known:
+    """Facts that a test gives."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+
+    def rows(self, table_key: str) -> int:
+        return self._sizes[table_key]
+
+    def is_functional(self, edge: str, direction: str) -> bool:
+        return (edge, direction) in SINGLE
+
+
+def planned(match: str, returns: str, sizes: Mapping[str, int] = SIZES) -> Logical:
+    query = compile_query(CATALOG, f"query q($name: String) {{ match {{ {match} }} return {{ {returns} }} }}")
+    assert isinstance(query.plan, ir.ReadPlan)
+    return apply_rules(lift(query.plan), Estimate(CATALOG, Known(sizes)))
+
+
+def told(step: Step) -> str:
+    match step:
+        case Scan():
+            return f"scan {step.vertex.variable}"
+        case ScanEdges():
+            return f"edges {step.link.edge_variable}"
+        case Hop():
+            return f"{'one' if step.functional else 'hop'} {step.start}>{step.vertex.variable}"
+        case Meet():
+            return f"meet {step.vertex.variable}"
+        case Close():
+            return f"close {step.link.source}>{step.link.target}"
+        case Where():
+            return "where"
+        case Restrict():
+            return f"restrict {step.vertex.variable}"
+        case Without():
+            return "without"
+
+
+def steps(query: Logical) -> list[str]:
+    return [told(step) for step in query.steps]
+
+
+def hanging(query: Logical) -> dict[str, list[str]]:
+    def shown(branch: Branch) -> str:
+        inner = "".join(f" [{shown(each)}]" for each in branch.tree.branches)
+        return f"{branch.edge} {branch.direction}{inner}"
+
+    return {name: [shown(branch) for branch in branches] for name, branches in query.hanging}
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [
+        ("$p: Person { name: $name } $p follows $q", ["scan p", "hop p>q"]),
+        ("$p: Person $q: Person { name: $name } $p follows $q", ["scan q", "hop q>p"]),
+        ("$p: Person $p livesIn $c $c cityIn $k $k: Country { name: $name }", ["scan k", "hop k>c", "hop c>p"]),
+        ("$p: Person { name: $name } $p livesIn $c $c cityIn $k", ["scan p", "one p>c", "one c>k"]),
+        ("$a: Person { name: $name } $a follows $b $b follows $c $c follows $a", ["scan a", "hop a>c", "meet b"]),
+        ("$a: Person { name: $name } $a follows $b $b follows $a", ["scan a", "meet b"]),
+        ("$a: Person { name: $name } $a follows{1,3} $b $b livesIn $c", ["scan a", "hop a>b", "one b>c"]),
+        ("$a $w:follows $b $w.since > 2020", ["edges w"]),
+        ("$a: Person { name: $name } $a $w:follows $b $w.since > 2020", ["scan a", "hop a>b"]),
+        ("$p: Person $q: Person $p.age > $q.age", ["scan p", "scan q", "where"]),
+        ("$p: Person { name: $name } $p follows $q $q.age > $p.age", ["scan p", "hop p>q", "where"]),
+    ],
+)
+def test_steps_begin_where_few_are_and_follow_what_grows_least(match: str, expected: list[str]) -> None:
+    returns = "$p.name" if "$p" in match else "$a.name"
+    assert steps(planned(match, returns)) == expected
+
+
+@pytest.mark.parametrize(
+    ("match", "returns", "left", "expected"),
+    [
+        ("$f follows $p", "$p.name, count($f) as n", ["scan p"], {"p": ["Follows in"]}),
+        ("$a follows $b $b follows $c", "count($a) as n", ["scan b"], {"b": ["Follows in", "Follows out"]}),
+        (
+            "$p livesIn $c $c cityIn $k $k: Country { name: $name }",
+            "$c.name, avg($p.age) as age",
+            ["scan c"],
+            {"c": ["CityIn out", "LivesIn in"]},
+        ),
+        (
+            "$p livesIn $c $c cityIn $k",
+            "$k.name, count($p) as n",
+            ["scan k"],
+            {"k": ["CityIn in [LivesIn in]"]},
+        ),
+        ("$f follows $p $p livesIn $c", "$p.name, $c.name, count($f) as n", ["scan p", "one p>c"], {"p": ["Follows in"]}),
+        ("$a follows{1,2} $b $c follows $b", "$a.name, count($c) as n", ["scan a", "hop a>b"], {"b": ["Follows in"]}),
+    ],
+)
+def test_aggregates_take_off_what_they_only_count(
+    match: str, returns: str, left: list[str], expected: dict[str, list[str]]
+) -> None:
+    query = planned(match, returns)
+
+    assert steps(query) == left
+    assert hanging(query) == expected
+
+
+def test_what_hangs_on_two_nodes_is_a_number_of_common_neighbours() -> None:
+    query = planned("$a follows $b $b follows $c $c follows $a", "count($a) as n")
+
+    assert [(fork.tree.vertex.variable, {fork.first, fork.second}) for fork in query.forks] == [("b", {"a", "c"})]
+    assert steps(query) == ["scan a", "hop a>c"]
+
+
+@pytest.mark.parametrize("returns", ["min($f.age) as low", "count($f.age) as n, max($p.age) as top"])
+def test_smallest_and_largest_values_are_walked_to(returns: str) -> None:
+    query = planned("$f follows $p", returns)
+
+    assert ("f" in {vertex.variable for vertex in query.pattern.vertices}) == ("min($f" in returns)
+
+
+def test_few_rows_walk() -> None:
+    few = planned("$p: Person { name: $name } $p follows $q $q follows $r $r.age > 30", "$p.name, count($r) as n")
+
+    assert steps(few) == ["scan p", "hop p>q", "hop q>r"]
+    assert hanging(few) == {}
+
+
+def test_weights_are_sent_from_the_few() -> None:
+    few = planned("$p: Person { name: $name } $p follows $q $q.age > 30", "count($q) as n")
+
+    assert steps(few) == ["scan q"]
+    assert hanging(few) == {"q": ["Follows in"]}
+
+
+def test_a_negation_of_a_neighbour_is_a_weight() -> None:
+    query = planned("$p: Person not { $p follows $q $q.age > 20 }", "$p.name")
+    (vertex,) = query.pattern.vertices
+
+    assert [negation.branches is not None for negation in vertex.negations] == [True]
+
+
+def test_a_negation_on_few_rows_is_walked() -> None:
+    query = planned("$p: Person { name: $name } not { $p follows $q $q.age > 20 }", "$p.name")
+    (vertex,) = query.pattern.vertices
+
+    assert [negation.branches is not None for negation in vertex.negations] == [False]
+
+
+def test_rules_say_what_they_did() -> None:
+    assert planned("$f follows $p", "$p.name, count($f) as n").applied == (
+        "weights instead of walks: $f",
+        "begins with $p",
+    )
