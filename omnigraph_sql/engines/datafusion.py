@@ -33,6 +33,8 @@ from omnigraph_sql.topology.cache import RuntimeCache
 from omnigraph_sql.topology.trace import Trace
 
 BATCH_ROWS = 8192
+LONG_BATCH_ROWS = 65_536
+MANY_ROWS = 500_000
 READ_AHEAD_ROWS = 8192
 """A result of fewer rows is complete when the query returns."""
 _PLANS = 256
@@ -175,7 +177,7 @@ class QueryEngine:
         values = {name: python_value(given, scope.params) for name, given in plan.inputs.items()}
         scope = replace(scope, values=values)
         relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
-        context = _context(execution, max((rows.num_rows for rows in relations.values()), default=0))
+        context = _context(execution, plan, max((rows.num_rows for rows in relations.values()), default=0))
         for number, (name, batch) in enumerate(relations.items()):
             # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
             context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
@@ -211,10 +213,13 @@ class AskedFacts:
         return found
 
 
-def _context(execution: Execution, rows: int) -> SessionContext:
-    # A query that starts from one batch has nothing to divide among several partitions.
-    partitions = 1 if rows <= BATCH_ROWS else os.cpu_count() or 1
-    config = SessionConfig().with_batch_size(execution.batch_rows).with_target_partitions(partitions)
+def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:
+    # Lists multiply the rows of a batch, so these are short. Where there are none, and for few rows, dividing the work costs
+    # more than it brings.
+    unfolds = any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
+    batch_rows = execution.batch_rows if unfolds else max(execution.batch_rows, LONG_BATCH_ROWS)
+    partitions = os.cpu_count() or 1 if rows > (BATCH_ROWS if unfolds else MANY_ROWS) else 1
+    config = SessionConfig().with_batch_size(batch_rows).with_target_partitions(partitions)
     runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(execution.limits.memory)
     return SessionContext(config, runtime)
 

@@ -102,7 +102,7 @@ class TableData:
                 found = self._taken(name, at)
                 found = one_zero(found) if comparable else found
             else:
-                found = (self.comparable(name) if comparable else self._whole(name)).take(at)
+                found = _gathered(self.comparable(name) if comparable else self._whole(name), at)
             return found if found.type == kind else found.cast(kind)
 
         return run
@@ -202,6 +202,15 @@ class TableData:
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         return pa.array(rank)
+
+
+def _gathered(column: pa.Array, at: pa.Array) -> pa.Array:
+    """The values at positions; a scan asks for one after the other, which are there already."""
+    if len(at) > 1 and not at.null_count:
+        first = at[0].as_py()
+        if at[len(at) - 1].as_py() - first + 1 == len(at) and bool((np.diff(at.to_numpy()) == 1).all()):
+            return column.slice(first, len(at))
+    return column.take(at)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

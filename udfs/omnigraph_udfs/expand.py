@@ -63,7 +63,7 @@ def expand(csr: Csr, frontier: npt.ArrayLike, *, keep: npt.ArrayLike | None = No
         IndexError: A vertex of the frontier is not in the adjacency.
     """
     vertices = positions(frontier, csr.sources)
-    if keep is None and len(vertices) <= few.FEW:
+    if keep is None and few.is_enough(len(vertices)):
         return _few(csr, vertices)
     hop = _Hop.of(csr, vertices, keep)
     return hop.piece(0, int(hop.ends[-1]), 0, len(hop.frontier))
@@ -103,12 +103,12 @@ def functional(csr: Csr) -> Positions | None:
 
     A traversal over such an edge is a plain gather from this array.
     """
-    from omnigraph_udfs.kernels import hops
-
-    if csr.size > csr.sources:
+    degrees = csr.degrees()
+    if int(degrees.max(initial=0)) > 1:
         return None
-    targets = np.empty(csr.sources, np.int64)
-    return frozen(targets, np.int64) if hops.single_targets(csr.offsets, csr.targets, targets) else None
+    targets = np.full(csr.sources, -1, np.int64)
+    targets[degrees == 1] = csr.targets
+    return frozen(targets, np.int64)
 
 
 def has_any(csr: Csr, frontier: npt.ArrayLike, *, keep: npt.ArrayLike | None = None) -> Mask:
@@ -118,7 +118,7 @@ def has_any(csr: Csr, frontier: npt.ArrayLike, *, keep: npt.ArrayLike | None = N
         IndexError: A vertex of the frontier is not in the adjacency.
     """
     vertices = positions(frontier, csr.sources)
-    if keep is None and len(vertices) <= few.FEW:
+    if keep is None and few.is_enough(len(vertices)):
         return few.counts(csr.offsets, vertices) > 0
     from omnigraph_udfs.kernels import hops
 

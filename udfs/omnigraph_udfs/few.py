@@ -5,17 +5,25 @@ Each function gives what the kernel of the same name gives; the callers choose b
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 
 from omnigraph_udfs.arrays import Ints, Mask, Positions
 
-__all__ = ["FEW", "counts", "find", "firsts", "values"]
+__all__ = ["FEW", "counts", "find", "firsts", "is_enough", "sums", "values"]
 
 FEW = 1024
 """Up to here NumPy is about as fast, and nothing needs to be loaded."""
+SOME = 1 << 20
 _WORD = 2**64 - 1
 _UPPER = 0xFFFFFFFF00000000
+
+
+def is_enough(count: int) -> bool:
+    """Whether NumPy will do for so many values: for many, only as long as nobody has loaded the compiled code."""
+    return count <= FEW or (count <= SOME and "numba" not in sys.modules)
 
 
 def counts(offsets: Ints, frontier: Positions) -> Positions:
@@ -40,6 +48,15 @@ def firsts(offsets: Ints, targets: Ints) -> Mask:
     found[1:] = targets[1:] != targets[:-1]
     begins = offsets[:-1]
     found[begins[begins < len(targets)]] = True
+    return found
+
+
+def sums(offsets: Ints, targets: Ints, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """For each vertex the sum of the values of its neighbours."""
+    found = np.zeros(len(offsets) - 1, values.dtype)
+    some = np.flatnonzero(np.diff(offsets))
+    if len(some):
+        found[some] = np.add.reduceat(values[targets], offsets[some])
     return found
 
 

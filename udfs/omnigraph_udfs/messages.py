@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph_udfs import few
 from omnigraph_udfs.arrays import Floats, Mask, Positions, frozen
 from omnigraph_udfs.csr import Csr
 
 __all__ = ["count_over", "max_over", "min_over", "sum_over"]
 
+LIGHT = 8  # a sum over an edge is so much lighter than what else is done for one
 SAFE = 2**62  # far enough from the end of the 64-bit integers that an estimate in floating point decides
 
 
@@ -37,24 +39,27 @@ def sum_over(csr: Csr, values: npt.ArrayLike) -> Positions | Floats:
         OverflowError: A sum of integers may not fit 64 bits.
         ValueError: There is not one value per target vertex.
     """
-    from omnigraph_udfs.kernels import messages
-
     given = np.asarray(values)
     _check(csr, given)
     if np.issubdtype(given.dtype, np.floating):
-        out = np.empty(csr.sources, np.float64)
-        messages.sums(csr.offsets, csr.targets, frozen(given, np.float64), out)
-        return out
+        return _sums(csr, frozen(given, np.float64))
     if given.size and csr.size:
         bound = max(abs(int(given.max())), abs(int(given.min())))
         if bound * int(csr.degrees().max()) >= SAFE:
-            estimate = np.empty(csr.sources, np.float64)
-            messages.sums(csr.offsets, csr.targets, frozen(np.abs(given.astype(np.float64)), np.float64), estimate)
+            estimate = _sums(csr, frozen(np.abs(given.astype(np.float64)), np.float64))
             if bound >= SAFE or float(estimate.max()) >= SAFE:
                 raise OverflowError("a sum over neighbours may exceed 64 bits; use floating point")
-    total = np.empty(csr.sources, np.int64)
-    messages.sums(csr.offsets, csr.targets, frozen(given, np.int64), total)
-    return total
+    return _sums(csr, frozen(given, np.int64))
+
+
+def _sums(csr: Csr, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if few.is_enough(csr.size // LIGHT):
+        return few.sums(csr.offsets, csr.targets, values)
+    from omnigraph_udfs.kernels import messages
+
+    out = np.empty(csr.sources, values.dtype)
+    messages.sums(csr.offsets, csr.targets, values, out)
+    return out
 
 
 def count_over(csr: Csr, keep: npt.ArrayLike) -> Positions:

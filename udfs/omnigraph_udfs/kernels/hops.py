@@ -11,7 +11,7 @@ import numpy as np
 from omnigraph_udfs.arrays import Ints, Mask
 from omnigraph_udfs.kernels.jit import kernel
 
-__all__ = ["any_kept", "counts", "fill", "has_edge", "kept_counts", "kept_fill", "single_targets"]
+__all__ = ["any_kept", "counts", "fill", "has_edge", "kept_counts", "kept_fill"]
 
 
 @kernel
@@ -106,14 +106,3 @@ def has_edge(offsets: Ints, targets: Ints, sources: Ints, destinations: Ints, ou
                     high = middle
             found = low < offsets[source + 1] and targets[low] == destination
         out[row] = found
-
-
-@kernel
-def single_targets(offsets: Ints, targets: Ints, out: Ints) -> bool:
-    """Writes the one neighbour of each vertex, -1 for none; false as soon as a vertex has two."""
-    for vertex in range(len(out)):
-        degree = offsets[vertex + 1] - offsets[vertex]
-        if degree > 1:
-            return False
-        out[vertex] = targets[offsets[vertex]] if degree == 1 else -1
-    return True
