@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from sqlglot import exp
 
@@ -127,21 +127,21 @@ class _Weighed:
     def _type(self, variable: str) -> str:
         return self._frame.variables[variable].removeprefix("node:")
 
-    def _home(self, variable: str) -> tuple[str, tuple[Branch, ...]] | None:
-        """What a variable hangs on, if it is not in the rows."""
-        if variable in self._frame.variables:
-            return None
+    def _home(self, argument: ir.PropertyRef) -> tuple[str, tuple[Branch, ...]]:
+        """What the variable of a property hangs on."""
         return next(
             (name, branches)
             for name, branches in self._query.hanging
-            if any(branch.tree.find(variable) for branch in branches)
+            if any(branch.tree.find(argument.variable) for branch in branches)
         )
+
+    def _hangs(self, argument: ir.Expr) -> TypeGuard[ir.PropertyRef]:
+        return isinstance(argument, ir.PropertyRef) and argument.variable not in self._frame.variables
 
     def _known(self, argument: ir.Expr) -> exp.Expression:
         """How often a property is there."""
-        assert isinstance(argument, ir.PropertyRef)
-        home = self._home(argument.variable)
-        if home is not None:
+        if self._hangs(argument):
+            home = self._home(argument)
             counted = self._draft.call(fn.WeightedCount(self._type(home[0]), home[1], argument), slot(home[0]))
             return exp.Mul(this=counted, expression=self.weight(home[0]))
         value = operand(self._draft, self._frame, argument)
@@ -149,9 +149,8 @@ class _Weighed:
         return exp.Case(ifs=[exp.If(this=there, true=self.weight())])
 
     def _sum_of(self, argument: ir.Expr) -> exp.Expression:
-        assert isinstance(argument, ir.PropertyRef)
-        home = self._home(argument.variable)
-        if home is not None:
+        if self._hangs(argument):
+            home = self._home(argument)
             summed = self._draft.call(fn.WeightedSum(self._type(home[0]), home[1], argument), slot(home[0]))
             return exp.Mul(this=summed, expression=exp.cast(self.weight(home[0]), FLOAT64))
         value = exp.cast(operand(self._draft, self._frame, argument), FLOAT64)

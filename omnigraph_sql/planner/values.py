@@ -93,8 +93,9 @@ def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
     match value:
         case Plain():
             found = python_value(value.expr, params)
-            # DataFusion takes no null of a list with a fixed size.
-            return pa.scalar(found, pa.null() if found is None and value.type.is_vector else arrow_type(value.type))
+            # DataFusion takes no null of a list.
+            listed = value.type.is_vector or value.type.is_list
+            return pa.scalar(found, pa.null() if found is None and listed else arrow_type(value.type))
         case Compared():
             return _compared(python_value(value.expr, params), value.op, value.column)
         case Member():
