@@ -6,10 +6,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph_sql.engines import searching, traversal
+from omnigraph_sql.engines.masks import matching
 from omnigraph_sql.engines.messages import bind_messages, support
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.planner import functions as fn
@@ -34,8 +34,9 @@ def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
             return pa.record_batch([pa.array(support(scope, relation), pa.int64())], names=["v"])
         case fn.Edges():
             index = scope.index(relation.edge)
-            tails, heads = index.tails, index.heads
-            columns = [np.arange(len(tails)), tails.astype(np.int64), heads.astype(np.int64)]
+            at = matching(scope, f"edge:{relation.edge}", relation.conditions)
+            at = at[(index.tails[at] >= 0) & (index.heads[at] >= 0)]
+            columns = [at, index.tails[at], index.heads[at]]
             return pa.record_batch([pa.array(column, pa.int64()) for column in columns], names=["e", "s", "d"])
 
 

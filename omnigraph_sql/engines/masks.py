@@ -1,23 +1,19 @@
-"""Conditions on whole columns, decided by Arrow without a query: the common case of what a vertex allows.
-
-A condition that is not a plain comparison of a property with a value is left to the engine.
-"""
+"""Rows of a table that satisfy plain comparisons: by an index where one helps, otherwise by comparing columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_compiler import ir
 from omnigraph_compiler.types import FLOATS
 from omnigraph_sql.engines.scope import Scope
-from omnigraph_sql.planner.logical import Vertex
+from omnigraph_sql.planner.conditions import Simple
 from omnigraph_sql.planner.values import Compared, bind
+from omnigraph_sql.topology.tables import TableData
 
 _COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     "=": pc.equal,
@@ -27,37 +23,61 @@ _COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.int64]
 
 
-def allowed_by_columns(scope: Scope, vertex: Vertex) -> npt.NDArray[np.bool_] | None:
-    """For every node whether a vertex allows it; None if that takes more than comparing columns with values."""
-    if vertex.negations:
-        return None
-    found: npt.NDArray[np.bool_] | None = None
-    for condition in vertex.filters:
-        mask = _mask(scope, vertex, condition)
-        if mask is None:
-            return None
-        found = mask if found is None else found & mask
+def matching(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Positions:
+    """The positions of the rows that satisfy all conditions."""
+    table = scope.table(table_key)
+    bound = [(each, bind(Compared(each.value, each.op, each.type), scope.params)) for each in conditions]
+    found, rest = _by_index(scope, table, bound)
+    if found is None:
+        return np.flatnonzero(_mask(table, rest)) if rest else np.arange(table.size)
+    for condition, value in rest:
+        gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
+        found = found[_compared(gather(pa.array(found)), condition.op, value)]
     return found
 
 
-def _mask(scope: Scope, vertex: Vertex, condition: ir.Compare) -> npt.NDArray[np.bool_] | None:
-    left, op, right = condition.left, condition.op, condition.right
-    if isinstance(left, ir.ParamRef | ir.Constant):
-        left, op, right = right, _MIRRORED.get(op, op), left  # type: ignore[assignment]
-    if op not in _COMPARE or not isinstance(left, ir.PropertyRef) or not isinstance(right, ir.ParamRef | ir.Constant):
-        return None
-    kind = left.type
-    if kind.is_list or kind.is_vector or kind.scalar in ("Bool", "Blob"):
-        return None
-    value = bind(Compared(right, op, kind), scope.params)
-    table = scope.table(vertex.table_key)
-    column = table.comparable(left.property) if kind.scalar in FLOATS else table.column(left.property)
+def mask_of(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Mask:
+    """For every row whether it satisfies all conditions."""
+    mask = np.zeros(scope.table(table_key).size, np.bool_)
+    mask[matching(scope, table_key, conditions)] = True
+    return mask
+
+
+def _by_index(
+    scope: Scope, table: TableData, bound: list[tuple[Simple, pa.Scalar]]
+) -> tuple[Positions | None, list[tuple[Simple, pa.Scalar]]]:
+    """The rows that an index gives for one of the conditions, and what is left to be seen to."""
+    for place, (condition, value) in enumerate(bound):
+        if condition.op == "=" and value.is_valid and table.asks_index(condition.property, value.type, scope.given):
+            scope.trace.note(f"{table.entry.table_key}.{condition.property} = value", "index")
+            return table.equal_to(condition.property, value), bound[:place] + bound[place + 1 :]
+    return None, bound
+
+
+def _mask(table: TableData, bound: list[tuple[Simple, pa.Scalar]]) -> Mask:
+    found: Mask | None = None
+    for condition, value in bound:
+        is_float = condition.type.scalar in FLOATS
+        column = table.comparable(condition.property) if is_float else table.column(condition.property)
+        mask = _compared(column, condition.op, value)
+        found = mask if found is None else found & mask
+    assert found is not None
+    return found
+
+
+def _compared(column: pa.Array, op: str, value: pa.Scalar) -> Mask:
     if not value.is_valid:
         return np.zeros(len(column), np.bool_)
-    if value.type != column.type and not (pa.types.is_floating(value.type) and pa.types.is_floating(column.type)):
-        return None
-    found: Any = _COMPARE[op](column, value)
+    if pa.types.is_decimal(value.type):
+        # Beyond every number of the column: what is there compares alike.
+        above = value.as_py() > 0
+        alike = {"=": False, "!=": True, "<": above, "<=": above, ">": not above, ">=": not above}[op]
+        return np.asarray(column.is_valid(), np.bool_) & np.bool_(alike)
+    if pa.types.is_large_string(column.type):
+        value = value.cast(column.type)
+    found = _COMPARE[op](column, value)
     return np.asarray(found.fill_null(False) if found.null_count else found, np.bool_)

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import ir
-from omnigraph_sql.engines.masks import allowed_by_columns
+from omnigraph_sql.engines.masks import mask_of, matching
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.engines.traversal import look_up
 from omnigraph_sql.errors import ResourceLimit
 from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.conditions import split
 from omnigraph_sql.planner.estimate import is_degree
 from omnigraph_sql.planner.logical import Branch, Direction, Tree, Vertex
 from omnigraph_udfs.csr import Csr
@@ -33,8 +34,13 @@ Numbers = npt.NDArray[np.float64]
 
 
 def support(scope: Scope, asked: fn.Support) -> Counts:
-    """The positions with a weight."""
-    return np.flatnonzero(_weights(scope, asked.branches, scope.table(f"node:{asked.type}").size))
+    """The positions that satisfy the conditions and have a weight."""
+    table_key = f"node:{asked.type}"
+    weights = _weights(scope, asked.branches, scope.table(table_key).size)
+    if not asked.conditions:
+        return np.flatnonzero(weights)
+    at = matching(scope, table_key, asked.conditions)
+    return at[weights[at] > 0]
 
 
 def bind_messages(scope: Scope, asked: fn.Messages) -> Bound:
@@ -221,18 +227,19 @@ def _allowed(scope: Scope, vertex: Vertex) -> Counts | None:
     found = look_up(scope, vertex)
     if found is not None:
         return found
-    mask = allowed_by_columns(scope, vertex)
-    if mask is not None:
-        return np.flatnonzero(mask)
+    conditions, rest = split(vertex.filters)
+    if not rest and not vertex.negations:
+        return matching(scope, vertex.table_key, conditions)
     return numbers(_one(scope.allowed(vertex, None), "v"))
 
 
 def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts, Numbers]:
     """Where a vertex has the property, and its values there."""
-    mask = np.ones(size, np.bool_) if vertex.is_free else allowed_by_columns(scope, vertex)
-    if mask is not None:
+    conditions, rest = split(vertex.filters)
+    if not rest and not vertex.negations:
+        mask = mask_of(scope, vertex.table_key, conditions)
         column = scope.table(vertex.table_key).column(of.property)
-        given = column.cast(pa.float64()) if column.type != pa.float64() else column
+        given = column.cast(pa.float64(), safe=False) if column.type != pa.float64() else column
         known = mask & np.asarray(given.is_valid())
         values = given.fill_null(0.0) if given.null_count else given
         return known.astype(np.int64), np.where(known, values.to_numpy(zero_copy_only=False), 0.0)

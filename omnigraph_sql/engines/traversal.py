@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph_compiler import NodeType, entity_id
+from omnigraph_sql.engines.masks import matching
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.estimate import key_values
@@ -23,11 +24,12 @@ PAIRS = pa.large_list(pa.struct([("d", pa.int64()), ("e", pa.int64())]))
 
 def nodes(scope: Scope, asked: fn.Nodes | fn.Lookup) -> npt.NDArray[np.int64]:
     """The positions of a relation of nodes."""
-    size = scope.table(f"node:{asked.type}").size
     if isinstance(asked, fn.Nodes):
-        return np.arange(size)
+        return matching(scope, f"node:{asked.type}", asked.conditions)
     found = _with_key(scope, scope.catalog.nodes[asked.type], [scope.values[name] for name in asked.values])
-    return np.arange(size) if found is None else found  # of another type than the key: the comparison decides
+    if found is not None:
+        return found
+    return np.arange(scope.table(f"node:{asked.type}").size)  # of another type than the key: the comparison decides
 
 
 def look_up(scope: Scope, vertex: Vertex) -> npt.NDArray[np.int64] | None:

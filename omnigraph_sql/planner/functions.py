@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from omnigraph_compiler import PropType, ir
+from omnigraph_sql.planner.conditions import Simple
 from omnigraph_sql.planner.logical import Branch, Direction, Tree
 
 # Relations -------------------------------------------------------------------------------------------------------
@@ -18,9 +19,10 @@ from omnigraph_sql.planner.logical import Branch, Direction, Tree
 
 @dataclass(frozen=True)
 class Nodes:
-    """The relation of all positions of a node table, in one column `v`."""
+    """The relation of the positions of a node table whose rows satisfy conditions, in one column `v`."""
 
     type: str
+    conditions: tuple[Simple, ...] = ()
 
     @property
     def wish(self) -> str:
@@ -31,7 +33,7 @@ class Nodes:
         return (f"node:{self.type}",)
 
     def __str__(self) -> str:
-        return f"all {self.type} nodes"
+        return f"{self.type} nodes{_with(self.conditions)}" if self.conditions else f"all {self.type} nodes"
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,11 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Support:
-    """The relation of the positions on which everything that hangs there can be matched, in one column `v`."""
+    """As `Nodes`, of the positions on which everything that hangs there can be matched."""
 
     type: str
     branches: tuple[Branch, ...]
+    conditions: tuple[Simple, ...] = ()
 
     @property
     def wish(self) -> str:
@@ -70,14 +73,15 @@ class Support:
         return (f"node:{self.type}", *_tables(self.branches))
 
     def __str__(self) -> str:
-        return f"the {self.type} nodes that {_hanging(self.branches)} can be matched on"
+        return f"{self.type} nodes{_with(self.conditions)} that {_hanging(self.branches)} can be matched on"
 
 
 @dataclass(frozen=True)
 class Edges:
-    """The relation of all edges: position `e` and positions of the two ends, `s` and `d`."""
+    """The relation of the edges that satisfy conditions: position `e` and positions of the two ends, `s` and `d`."""
 
     edge: str
+    conditions: tuple[Simple, ...] = ()
 
     @property
     def wish(self) -> str:
@@ -88,7 +92,7 @@ class Edges:
         return (f"edge:{self.edge}",)
 
     def __str__(self) -> str:
-        return f"all {self.edge} edges with their ends"
+        return f"{'' if self.conditions else 'all '}{self.edge} edges{_with(self.conditions)}, and their ends"
 
 
 # Columns ---------------------------------------------------------------------------------------------------------
@@ -415,6 +419,10 @@ Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight
 Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
 Search: TypeAlias = Text | Bm25Score | Distance
 Function: TypeAlias = Get | IdRank | Traversal | Messages | Search | Exact
+
+
+def _with(conditions: tuple[Simple, ...]) -> str:
+    return f" with {' and '.join(map(str, conditions))}" if conditions else ""
 
 
 def _type(table_key: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.conditions import split
 from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.expressions import compare
 from omnigraph_sql.planner.logical import (
@@ -57,35 +58,36 @@ def matched(draft: Draft, frame: Frame, steps: Iterable[Step]) -> Frame:
 
 
 def _scan(draft: Draft, frame: Frame, vertex: Vertex) -> Frame:
-    relation, weighed = _source(draft, vertex)
+    relation, left, weighed = _source(draft, vertex)
     source = exp.select(into(column("v"), vertex.variable)).from_(relation)
     found = Frame(draft.cte(source), {vertex.variable: vertex.table_key})
-    return _beside(draft, frame, _restrict(draft, found, vertex, weighed=weighed))
+    return _beside(draft, frame, _restrict(draft, found, left, weighed=weighed))
 
 
-def _source(draft: Draft, vertex: Vertex) -> tuple[exp.Table, bool]:
-    """A relation that a vertex can be taken from, and whether that has seen to what hangs on it."""
+def _source(draft: Draft, vertex: Vertex) -> tuple[exp.Table, Vertex, bool]:
+    """A relation that a vertex can be taken from, what is left to be seen to, and whether it saw to what hangs there."""
     key = key_values(draft.catalog, vertex)
     if key is not None:
         values = tuple(draft.input(value) for value in key)
-        return draft.relation(fn.Lookup(vertex.type, values)), False
+        return draft.relation(fn.Lookup(vertex.type, values)), vertex, False
+    conditions, rest = split(vertex.filters)
     branches = draft.hanging.get(vertex.variable)
-    if branches:
-        return draft.relation(fn.Support(vertex.type, branches)), True
-    return draft.relation(fn.Nodes(vertex.type)), False
+    relation = fn.Support(vertex.type, branches, conditions) if branches else fn.Nodes(vertex.type, conditions)
+    return draft.relation(relation), replace(vertex, filters=rest), bool(branches)
 
 
 def _scan_edges(draft: Draft, frame: Frame, scan: ScanEdges) -> Frame:
     link = scan.link
     assert link.edge_variable is not None
-    relation = draft.relation(fn.Edges(link.edge))
+    simple, rest = split(link.filters)
+    relation = draft.relation(fn.Edges(link.edge, simple))
     edges = Frame(draft.cte(exp.select(*map(column, "esd")).from_(relation)), {})
-    if link.filters:
+    if rest:
         assert edges.name is not None
         one = Frame(None, {link.edge_variable: f"edge:{link.edge}"})
         raw = exp.select(into(column("e"), link.edge_variable), column("s"), column("d")).from_(exp.to_table(edges.name))
         inner = draft.cte(raw)
-        conditions = [compare(draft, replace(one, name=inner), each) for each in link.filters]
+        conditions = [compare(draft, replace(one, name=inner), each) for each in rest]
         kept = exp.select(slot(link.edge_variable).as_("e", quoted=True), column("s"), column("d"))
         edges = Frame(draft.cte(kept.from_(exp.to_table(inner)).where(*conditions)), {})
     ends = (link.source, link.target) if link.direction == "out" else (link.target, link.source)

@@ -135,6 +135,20 @@ class TableData:
         places[at.is_valid().to_numpy(zero_copy_only=False)] = back
         return found.take(pa.array(places, mask=places < 0))
 
+    def asks_index(self, name: str, kind: pa.DataType, given: Settings) -> bool:
+        """Whether the rows with a value are better asked for than looked for in the whole column."""
+        if self._kept.peek(f"column {name}") is not None or kind != self.type_of(name) or pa.types.is_floating(kind):
+            return False
+        if given.mode is not None:
+            return given.mode == "indexed" and self.is_covered(name)
+        return self.is_covered(name) and self._meters[name].affords(REQUEST, self.size)
+
+    def equal_to(self, name: str, value: pa.Scalar) -> Positions:
+        """The positions of the rows with a value, by a scan that an index on the column serves."""
+        batches = self.scan(["_rowoffset"], member_filter(name, pa.array([value.as_py()], value.type)))
+        found = [batch.column(0).to_numpy().astype(np.int64) for batch in batches]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+
     # Ids
 
     def known_ids(self) -> IdIndex | None:
