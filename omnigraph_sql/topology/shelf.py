@@ -65,7 +65,7 @@ class Shelf:
     def _prune(self, kind: str, table: str) -> None:
         files = [each for each in self._files.listing(kind) if each.facts.get("table") == table]
         for each in files[VERSIONS:]:
-            self._files.delete(kind, each.key)
+            self._files.forget(kind, each.key)
 
 
 def nbytes(file: DerivedFile) -> int:
