@@ -1,8 +1,8 @@
 """What reads cost on a large graph, and what they leave in memory: `python -m bench.scale [NODES] [EDGES_PER_NODE]`.
 
 The graph is made and loaded once. Then three processes, one after the other, ask the same questions: the first finds nothing
-derived, the second finds the files that the first left, the third is told to follow edges by asking their table, which has no
-index. Times are of the processor, as a busy machine changes them less.
+derived, the second finds the files that the first left, the third is told to follow edges by asking their table, which has
+no index. Times are of the processor, as a busy machine changes them less.
 """
 
 from __future__ import annotations
