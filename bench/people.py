@@ -32,8 +32,8 @@ def person(number: int) -> str:
     return f"person-{number:07}"
 
 
-def tables(nodes: int) -> dict[str, pa.Table]:
-    """`nodes` people and 24 times as many edges, the same on every run."""
+def tables(nodes: int, edges_per_node: int = EDGES_PER_NODE) -> dict[str, pa.Table]:
+    """`nodes` people and 24 times as many edges, or another number, the same on every run."""
     random = np.random.default_rng(7)
     names = pa.array([person(number) for number in range(nodes)])
     cities = pa.array([f"city-{number}" for number in range(_CITIES)])
@@ -43,7 +43,7 @@ def tables(nodes: int) -> dict[str, pa.Table]:
         "city": cities.take(pa.array(random.integers(0, _CITIES, nodes))),
         "joined": pa.array(random.integers(10_000, 20_000, nodes), pa.int32()).cast(pa.date32()),
     }
-    edges = nodes * EDGES_PER_NODE
+    edges = nodes * edges_per_node
     knows = {
         "src": names.take(pa.array(random.integers(0, nodes, edges))),
         "dst": names.take(pa.array(random.integers(0, nodes, edges))),

@@ -81,9 +81,9 @@ class DerivedFiles:
             return False
         return True
 
-    def delete(self, kind: str, key: str) -> None:
+    def forget(self, kind: str, key: str) -> None:
         """Forget a file; an absent one is success. Whoever has it mapped keeps it."""
-        self.calls["delete"] += 1
+        self.calls["forget"] += 1
         with suppress(OSError):
             (self._directory / kind / _name(key)).unlink()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from omnigraph_compiler import EdgeType
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.adjacency import GraphIndex
+from omnigraph_sql.topology.modes import positive
 from omnigraph_sql.topology.shelf import Shelf, TableVersion, version_of
 from omnigraph_sql.topology.tables import TableData
 
@@ -27,7 +27,7 @@ class RuntimeCache:
         self._tables: OrderedDict[TableVersion, TableData] = OrderedDict()
         self._indexes: OrderedDict[tuple[TableVersion, ...], GraphIndex] = OrderedDict()
         self._lock = threading.Lock()
-        self._limit = int(os.environ.get("OMNIGRAPH_CACHE_BYTES", _BYTES))
+        self._limit = positive("OMNIGRAPH_CACHE_BYTES", _BYTES)
 
     def table(self, snapshot: Snapshot, table_key: str) -> TableData:
         """The columns of a table as a snapshot shows it."""

@@ -34,8 +34,8 @@ def settings() -> Settings:
     default = Settings()
     return Settings(
         _mode(),
-        _positive("OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER", default.max_frontier),
-        _positive("OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", default.max_hops),
+        positive("OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER", default.max_frontier),
+        positive("OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", default.max_hops),
     )
 
 
@@ -97,7 +97,8 @@ def _mode() -> Mode | None:
     return None
 
 
-def _positive(name: str, default: int) -> int:
+def positive(name: str, default: int) -> int:
+    """A positive number from the environment."""
     given = os.environ.get(name, "").strip()
     if not given:
         return default

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,19 +34,24 @@ class Shelf:
         self._files = files
         self._saves = saves
         self._alive: weakref.WeakValueDictionary[tuple[str, str], DerivedFile] = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()
 
     def get(self, kind: str, key: str) -> DerivedFile | None:
         """What was kept under a key."""
-        found = self._alive.get((kind, key))
-        if found is None:
-            found = self._files.read(kind, key)
-            if found is not None:
-                self._alive[kind, key] = found
-        return found
+        with self._lock:
+            found = self._alive.get((kind, key))
+        return found or self._hold(kind, self._files.read(kind, key))
+
+    def _hold(self, kind: str, file: DerivedFile | None) -> DerivedFile | None:
+        if file is not None:
+            with self._lock:
+                self._alive[kind, file.key] = file
+        return file
 
     def earlier(self, kind: str, table: str) -> Iterator[DerivedFile]:
         """What is kept about other versions of a table: it is in the facts under `table`."""
-        alive = [each for (of, _), each in list(self._alive.items()) if of == kind]
+        with self._lock:
+            alive = [each for (of, _), each in self._alive.items() if of == kind]
         known = {each.key for each in alive}
         for each in (*alive, *(each for each in self._files.listing(kind) if each.key not in known)):
             if each.facts.get("table") == table:
@@ -59,13 +65,13 @@ class Shelf:
             self._prune(kind, str(facts["table"]))
         if found is None:
             found = DerivedFile(key, dict(facts), arrays, mapped=False)
-        self._alive[kind, key] = found
+        self._hold(kind, found)
         return found
 
     def _prune(self, kind: str, table: str) -> None:
         files = [each for each in self._files.listing(kind) if each.facts.get("table") == table]
         for each in files[VERSIONS:]:
-            self._files.delete(kind, each.key)
+            self._files.forget(kind, each.key)
 
 
 def nbytes(file: DerivedFile) -> int:

@@ -76,7 +76,7 @@ class TableData:
         self, columns: list[str], filter: pc.Expression | str | None = None, first_row: int = 0
     ) -> pa.RecordBatchReader:
         """Rows as they are stored; `_rowoffset` is their position."""
-        return self._storage.scan(self.handle, columns, filter, batch_rows=1 << 18, first_row=first_row or None)
+        return self._storage.scan(self.handle, columns, filter, batch_rows=1 << 19, first_row=first_row or None)
 
     # Columns
 

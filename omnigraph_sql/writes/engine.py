@@ -53,6 +53,7 @@ class Engine:
         """How often each part of the store was used, for tests that state what an operation costs."""
         return {
             "tables": self.storage.calls,
+            "derived": self.storage.derived.calls,
             "manifest": self.coordinator.table.calls,
             **self.coordinator.journal.calls,
             "audit": self.audit.calls,

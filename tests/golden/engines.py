@@ -84,7 +84,7 @@ class OnDataFusion:
     def read(
         self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
     ) -> Reading:
-        with _traversal_mode(self.mode):
+        with traversal_mode(self.mode):
             found = graph.query(source, name, params, branch=target.branch, version=target.version, snapshot=target.commit)
         query = compile_query(graph.catalog, source, name)
         return Reading([f"{item.name}: {item.type}" for item in query.columns], found.to_json())
@@ -108,7 +108,8 @@ class Forgetful(OnDataFusion):
 
 
 @contextmanager
-def _traversal_mode(mode: str) -> Iterator[None]:
+def traversal_mode(mode: str) -> Iterator[None]:
+    """Queries go through the graph in one mode, or choose by cost if it is empty."""
     before = os.environ.get("OMNIGRAPH_TRAVERSAL_MODE")
     os.environ["OMNIGRAPH_TRAVERSAL_MODE"] = mode
     try:

@@ -9,12 +9,14 @@ from pathlib import Path
 from hypothesis import assume
 
 import omnigraph_sql as og
-from omnigraph_compiler import compile_query
+from omnigraph_compiler import Query, compile_query, ir
+from tests.golden.engines import traversal_mode
 from tests.property.agreement import Rows, check_agreement
 from tests.property.graph_strategies import ReadCase, read_cases
 from tests.property.laws import law
 from tests.property.layout import Layout
 from tests.property.model import schema_tokens
+from tests.property.oracle import disagreement
 
 
 def on_datafusion(case: ReadCase) -> tuple[list[str], Rows]:
@@ -23,11 +25,25 @@ def on_datafusion(case: ReadCase) -> tuple[list[str], Rows]:
         with og.init(folder / "graph", Layout().write(schema_tokens(case.schema))) as graph:
             if case.graph.records:
                 graph.load("\n".join(case.graph.records), mode="append")
-            found = graph.query(case.text, params=case.params)
-            columns = compile_query(graph.catalog, case.text).columns
-            return [f"{column.name}: {column.type}" for column in columns], found.to_json()
+            query = compile_query(graph.catalog, case.text)
+            found = graph.query(case.text, params=case.params).to_json()
+            check_other_ways(graph, case, query, found)
+            return [f"{column.name}: {column.type}" for column in query.columns], found
     finally:
         shutil.rmtree(folder)
+
+
+def check_other_ways(graph: og.Graph, case: ReadCase, query: Query, found: Rows) -> None:
+    """Through the adjacency and by asking the tables: the same rows."""
+    assert isinstance(query.plan, ir.ReadPlan)
+    if "now (" in case.text:
+        return  # it is later by then
+    in_order = query.plan.order is not None
+    for mode in ("csr", "indexed"):
+        with traversal_mode(mode):
+            other = graph.query(case.text, params=case.params).to_json()
+        difference = disagreement(found, other, in_order=in_order)
+        assert difference is None, f"{mode}: {difference}"
 
 
 @law(read_cases(), quick=60, long=1_000)

@@ -1,0 +1,160 @@
+"""Invariants of derived state: it changes speed and nothing else."""
+
+import gc
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+import omnigraph_sql as og
+from omnigraph_sql.topology.cache import INDEXES
+from tests.cost.counting import cost
+from tests.indexes import build_btrees
+from tests.unit.topology.world import QUESTIONS, check, check_all_ways, lane, made, port, question
+
+
+def contents(root: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of every file."""
+    found = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            status = os.stat(os.path.join(folder, name))
+            found[os.path.join(folder, name)] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+@pytest.mark.parametrize("indexed", ["", "node:Port", "edge:Lane", "all"])
+def test_invariant_49_answers_are_equal_with_all_some_or_no_indexes_and_on_both_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: str
+) -> None:
+    graph = made(tmp_path / "g")
+    if indexed:
+        build_btrees(graph, lambda key: indexed in (key, "all"))
+    check_all_ways(graph, monkeypatch)
+
+
+def test_invariant_49_partial_coverage_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = made(tmp_path / "g")
+    build_btrees(graph)
+    graph.load([port("G"), lane("G", "A"), lane("B", "G")], mode="append")
+    graph.mutate('query q() { update Port set { depth: 8.0 } where code = "C" }')
+
+    check_all_ways(graph, monkeypatch)
+
+
+def test_invariant_53_no_more_than_eight_adjacencies_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    graph = made(tmp_path / "g")
+    for number in range(INDEXES + 3):
+        graph.load([lane("A", "F", nm=number)], mode="append")
+        graph.query(question("hop"))
+
+    assert len(graph._engine_of_queries()._cache.indexes()) == INDEXES == 8
+
+
+def test_invariant_53_a_changed_edge_table_is_read_and_an_unforked_branch_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    graph = made(tmp_path / "g")
+    graph.query(question("hop"))
+    graph.create_branch("draft")
+    before = graph._engine_of_queries()._cache.indexes()
+
+    on_branch = cost(graph, graph.query, question("hop"), branch="draft")
+    assert not [call for call in on_branch if call.startswith(("tables.", "derived."))]
+    assert graph._engine_of_queries()._cache.indexes() == before
+
+    graph.load([lane("A", "F")], mode="append", branch="draft")
+    forked = cost(graph, graph.query, question("hop"), branch="draft")
+    assert forked["tables.rows"] >= 1
+    assert len(graph._engine_of_queries()._cache.indexes()) == 2
+
+
+@pytest.mark.parametrize("mode", ["csr", "indexed", ""])
+def test_invariant_54_a_warm_query_opens_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    graph = made(tmp_path / "g")
+    for name in QUESTIONS:
+        graph.query(question(name))
+        graph.query(question(name))
+
+    for name in QUESTIONS:
+        warm = cost(graph, graph.query, question(name))
+        assert "tables.open" not in warm
+        assert warm["manifest.probe"] == 1
+        if mode != "indexed":
+            assert warm == {"manifest.probe": 1}
+
+
+def test_invariant_62_deleting_derived_files_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = made(tmp_path / "g")
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    check(graph)
+    derived = tmp_path / "g" / "_derived"
+    assert derived.exists()
+    shutil.rmtree(derived)
+
+    check(graph)
+    check_all_ways(graph, monkeypatch)
+
+
+def test_invariant_62_a_read_only_handle_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = made(tmp_path / "g")
+    for derived in (False, True):
+        if derived:
+            monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+            check(writer)
+            writer.load([lane("A", "F")], mode="append")
+        before = contents(tmp_path)
+        for mode in ("csr", "indexed", ""):
+            monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+            with og.connect(writer.uri, read_only=True) as reader:
+                check(reader, writer)
+        assert contents(tmp_path) == before
+
+
+def test_dropping_what_is_in_memory_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_CACHE_BYTES", "1")
+    graph = made(tmp_path / "g")
+
+    check_all_ways(graph, monkeypatch)
+
+    assert len(graph._engine_of_queries()._cache._tables) == 1
+
+
+def test_what_is_dropped_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    graph = made(tmp_path / "g")
+    check(graph)
+    graph._engine_of_queries()._cache.clear()
+    gc.collect()
+
+    assert not graph._engine_of_queries()._cache._shelf._alive
+
+
+@pytest.mark.parametrize("mode", ["csr", ""])
+def test_concurrent_readers_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    graph = made(tmp_path / "g")
+    start = threading.Barrier(8)
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            start.wait()
+            check(graph)
+        except BaseException as error:  # handed to the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    if mode == "csr":
+        assert graph._engine.storage.derived.calls["write"] == 4, "two edge types, two node types"
