@@ -14,7 +14,7 @@ from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionConte
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.engines.binding import bind_function
-from omnigraph_sql.engines.execution import WIDE, Clock, Execution, TooWide, guarded, translated
+from omnigraph_sql.engines.execution import Clock, Execution, TooWide, guarded, translated
 from omnigraph_sql.engines.kept import Kept
 from omnigraph_sql.engines.limits import Limits
 from omnigraph_sql.engines.scope import Scope
@@ -123,10 +123,12 @@ class QueryEngine:
         clock = Clock(limits.timeout)
         batch_rows = BATCH_ROWS
         while True:
+            execution = Execution(limits, clock, batch_rows)
             try:
-                return run(Execution(limits, clock, batch_rows))
-            except TooWide as wide:
-                batch_rows = max(1, min(batch_rows // 2, batch_rows * WIDE // wide.destinations))
+                return run(execution)
+            except TooWide as found:
+                rows = execution.batch_rows
+                batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
                 self._cache.trim()
 
@@ -145,7 +147,9 @@ class QueryEngine:
         values = {name: python_value(given, order.params) for name, given in plan.inputs.items()}
         scope = Scope(order.catalog, order.snapshot, self._cache, self._search, self._embeddings, values)
         relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
-        context = _context(execution, max((len(rows) for rows in relations.values()), default=0))
+        longest = max((len(rows) for rows in relations.values()), default=0)
+        execution.batch_rows = max(1, min(execution.batch_rows, longest))
+        context = _context(execution, longest)
         for number, (name, positions) in enumerate(relations.items()):
             batch = pa.record_batch([pa.array(positions, pa.int64())], names=["v"])
             # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
@@ -181,6 +185,10 @@ def _context(execution: Execution, rows: int) -> SessionContext:
     # A query that starts from one batch has nothing to divide among several partitions.
     partitions = 1 if rows <= BATCH_ROWS else os.cpu_count() or 1
     config = SessionConfig().with_batch_size(execution.batch_rows).with_target_partitions(partitions)
+    # What a sort keeps back for merging what it has put aside.
+    config = config.set(
+        "datafusion.execution.sort_spill_reservation_bytes", str(min(10 << 20, execution.limits.memory // 16))
+    )
     runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(execution.limits.memory)
     return SessionContext(config, runtime)
 
