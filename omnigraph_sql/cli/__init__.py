@@ -6,7 +6,9 @@ imported when a command runs, so that `ogsql --help` is there at once.
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 
 __all__ = ["main"]
 
@@ -21,4 +23,7 @@ def main() -> int:
 
         return run(sys.argv[1:])
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        # Threads of a query may still be at work. Nobody waits for them, and they must not meet a dying interpreter.
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(_INTERRUPTED)

@@ -14,7 +14,7 @@ from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionConte
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.engines.binding import bind_function, bind_relation
-from omnigraph_sql.engines.execution import WIDE, Clock, Execution, TooWide, guarded, translated
+from omnigraph_sql.engines.execution import Clock, Execution, TooWide, guarded, translated
 from omnigraph_sql.engines.kept import Kept
 from omnigraph_sql.engines.limits import Limits
 from omnigraph_sql.engines.scope import Scope
@@ -151,10 +151,12 @@ class QueryEngine:
         clock = Clock(limits.timeout)
         batch_rows = BATCH_ROWS
         while True:
+            execution = Execution(limits, clock, batch_rows)
             try:
-                return run(Execution(limits, clock, batch_rows))
-            except TooWide as wide:
-                batch_rows = max(1, min(batch_rows // 2, batch_rows * WIDE // wide.destinations))
+                return run(execution)
+            except TooWide as found:
+                rows = execution.batch_rows
+                batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
                 self._cache.trim(self._search.nbytes_of)
 
@@ -177,7 +179,9 @@ class QueryEngine:
         values = {name: python_value(given, scope.params) for name, given in plan.inputs.items()}
         scope = replace(scope, values=values)
         relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
-        context = _context(execution, plan, max((rows.num_rows for rows in relations.values()), default=0))
+        longest = max((batch.num_rows for batch in relations.values()), default=0)
+        execution.batch_rows = max(1, min(execution.batch_rows, longest))
+        context = _context(execution, plan, longest)
         for number, (name, batch) in enumerate(relations.items()):
             # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
             context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
@@ -220,6 +224,10 @@ def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:
     batch_rows = execution.batch_rows if unfolds else max(execution.batch_rows, LONG_BATCH_ROWS)
     partitions = os.cpu_count() or 1 if rows > (BATCH_ROWS if unfolds else MANY_ROWS) else 1
     config = SessionConfig().with_batch_size(batch_rows).with_target_partitions(partitions)
+    # What a sort keeps back for merging what it has put aside.
+    config = config.set(
+        "datafusion.execution.sort_spill_reservation_bytes", str(min(10 << 20, execution.limits.memory // 16))
+    )
     runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(execution.limits.memory)
     return SessionContext(config, runtime)
 

@@ -15,8 +15,8 @@ from omnigraph_sql.engines.limits import Limits, parse_size, shown_size
 from omnigraph_sql.engines.scope import Array, Bound
 from omnigraph_sql.errors import BadRequest, Internal, OmnigraphError, ResourceLimit, Storage
 
-WIDE = 1 << 25
-"""Destinations that one call should give at most, 256 MiB of them. DataFusion passes a batch on whole, however long the
+WIDE = 1 << 21
+"""Destinations that one call should give at most, 16 MiB of them. DataFusion passes a batch on whole, however long the
 lists in it: a run that meets a wider one before its first row is shown starts again with shorter batches."""
 _PIECE_SECONDS = 0.05
 _FIRST_PIECE = 16
@@ -80,6 +80,8 @@ class Execution:
         self.limits = limits
         self.clock = clock
         self.batch_rows = batch_rows
+        self.wide = min(WIDE, limits.memory // 32)
+        """Destinations that one call should give at most: a quarter of the memory, for others come after it."""
         self.failure: BaseException | None = None
         """What a function raised; the engine itself passes on its text only."""
         self.is_shown = False
@@ -121,11 +123,11 @@ class Execution:
 
     def foresee(self, destinations: int) -> None:
         """Raise if a list of so many destinations should not be made."""
-        size = destinations * 8
-        if self._held + size > self.limits.memory:
-            raise self.exhausted(self._held + size)
-        if destinations > WIDE and self.batch_rows > 1 and not self.is_shown:
+        wanted = self._held + destinations * 8
+        if destinations > self.wide and self.batch_rows > 1 and not self.is_shown:
             raise TooWide(destinations)
+        if wanted > self.limits.memory:
+            raise self.exhausted(wanted)
 
     def exhausted(self, actual: int) -> ResourceLimit:
         """The error of a query that needs more memory than it may take."""
@@ -223,7 +225,7 @@ def _in_pieces(execution: Execution, bound: Bound, *arrays: Array) -> Array:
         found.append(piece)
         at += size
         destinations += len(piece.values)
-        execution.foresee(destinations * count // min(at, count) if destinations > WIDE else destinations)
+        execution.foresee(destinations * count // min(at, count) if destinations > execution.wide else destinations)
         seconds = max(time.perf_counter() - started, 1e-6)
         size = max(1, min(int(size * _PIECE_SECONDS / seconds), size * 8))
     return found[0] if len(found) == 1 else pa.concat_arrays(found)

@@ -23,6 +23,7 @@ from omnigraph_sql.engines.execution import Execution, calls_in_progress, transl
 from omnigraph_sql.errors import BadRequest
 
 _EXIT_SECONDS = 2.0
+_LEAVING_SECONDS = 0.005
 _LONGEST_BATCH = 65_536
 
 
@@ -126,17 +127,35 @@ async def _advance(source: Any, rows: int) -> tuple[list[pa.RecordBatch], bool]:
     return batches, True
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Counts the threads of the engine that are handing over a batch; they are not done when the reader has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handing_over = 0
+
+    def call_soon_threadsafe(self, *arguments: Any, **settings: Any) -> Any:
+        with _counting:
+            self.handing_over += 1
+        try:
+            return super().call_soon_threadsafe(*arguments, **settings)
+        finally:
+            with _counting:
+                self.handing_over -= 1
+
+
+_counting = threading.Lock()
 _LIVE: weakref.WeakSet[Stream] = weakref.WeakSet()
 _lock = threading.Lock()
-_started: tuple[int, asyncio.AbstractEventLoop] | None = None
+_started: tuple[int, _Loop] | None = None
 
 
-def _loop() -> asyncio.AbstractEventLoop:
+def _loop() -> _Loop:
     """The loop of this process; a child that was forked needs one of its own."""
     global _started  # noqa: PLW0603 (one thread per process)
     with _lock:
         if _started is None or _started[0] != os.getpid():
-            loop = asyncio.new_event_loop()
+            loop = _Loop()
             threading.Thread(target=loop.run_forever, name="omnigraph-queries", daemon=True).start()
             _started = os.getpid(), loop
         return _started[1]
@@ -144,9 +163,12 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @atexit.register
 def _stop_all() -> None:
-    """A thread of the engine that calls a function while the interpreter is going away would end the process badly."""
+    """Wait for the threads of the engine: one that enters or leaves Python while it goes away would end the process badly."""
+    if _started is None or _started[0] != os.getpid():
+        return
     for stream in list(_LIVE):
         stream.close()
     until = time.monotonic() + _EXIT_SECONDS
-    while calls_in_progress() and time.monotonic() < until:
-        time.sleep(0.005)
+    while (calls_in_progress() or _started[1].handing_over) and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(_LEAVING_SECONDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph_sql
+from tests.cli.graphs import done, jsonl
 from tests.cli.ogsql import OGSQL, TIMEOUT, environment, ogsql
 
 LINT = ("lint", "ports.pg", "misspelt.gq")
@@ -208,6 +209,45 @@ def test_an_interrupt_ends_with_130_and_says_nothing(folder: Path) -> None:
         out, err = process.communicate(timeout=TIMEOUT)
 
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_an_interrupt_stops_a_query(graph: Path, folder: Path) -> None:
+    ports = [{"type": "Port", "data": {"code": f"P{number}"}} for number in range(100)]
+    lanes = [{"edge": "Lane", "from": f"P{a}", "to": f"P{b}"} for a in range(100) for b in range(100)]
+    (folder / "more.jsonl").write_text(jsonl(ports + lanes))
+    done(ogsql("load", graph, "--data", "more.jsonl", "--mode", "append", "--quiet", cwd=folder))
+    endless = "query q() { match { $a: Port $a lane $b $b lane $c $c lane $d $d lane $e } return { $e.depth } }"
+    command = [OGSQL, "query", graph, "-e", endless, "--format", "jsonl", "--memory", "1GB", "--timeout", "60s"]
+    listen = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", listen, *map(str, command)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    with process:
+        for _ in range(3):
+            assert process.stdout.readline()  # it is at work
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT)
+
+    assert (process.returncode, err) == (130, b"")
+
+
+def test_a_reader_that_has_seen_enough_ends_a_query_quietly(graph: Path) -> None:
+    ports = "query q() { match { $p: Port } return { $p.code } }"
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [OGSQL, "query", graph, "-e", ports, "--format", "csv"]
+        result = subprocess.run(
+            command, env=environment(), stdout=writer, stderr=subprocess.PIPE, check=False, timeout=TIMEOUT
+        )
+    finally:
+        os.close(writer)
+
+    assert (result.returncode, result.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize(

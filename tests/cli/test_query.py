@@ -37,7 +37,10 @@ def test_rows_as_lines_and_as_csv(graph: Path) -> None:
     lines = done(ogsql("query", graph, "-e", PORTS, "--format", "jsonl")).out.splitlines()
     table = list(csv.DictReader(io.StringIO(done(ogsql("query", graph, "-e", PORTS, "--format", "csv")).out)))
 
-    assert [json.loads(line) for line in lines] == ROWS
+    about, *rows = [json.loads(line) for line in lines]
+    assert rows == ROWS
+    assert (about["query_name"], about["target"], about["columns"]) == ("ports", "main", ["p.code", "p.depth"])
+    assert len(about["graph_commit_id"]) == 26
     assert table == [{"p.code": "BEANR", "p.depth": "16.0"}, {"p.code": "NLRTM", "p.depth": ""}]
 
 
@@ -72,7 +75,37 @@ def test_parameters_and_a_name(graph: Path, folder: Path) -> None:
 
     result = ogsql("query", graph, *named, "--format", "jsonl", cwd=folder)
 
-    assert done(result).out == '{"p": "NLRTM"}\n'
+    assert done(result).out.splitlines()[1:] == ['{"p": "NLRTM"}']
+
+
+def test_rows_as_names_and_values(graph: Path) -> None:
+    result = done(ogsql("query", graph, "-e", PORTS, "--format", "kv"))
+
+    assert result.out == "p.code   BEANR\np.depth  16.0\n\np.code   NLRTM\np.depth\n"
+
+
+@pytest.mark.parametrize("name", ["table", "json", "jsonl", "csv", "kv", "arrow", "parquet"])
+def test_no_rows_in_every_format(graph: Path, tmp_path: Path, name: str) -> None:
+    none = "query none() { match { $p: Port $p.depth > 99 } return { $p.code, $p.depth } }"
+    command = [str(OGSQL), "query", str(graph), "-e", none, "--format", name]
+    found = subprocess.run(command, capture_output=True, check=True, timeout=TIMEOUT, env=environment(), cwd=tmp_path).stdout
+
+    match name:
+        case "table":
+            assert found == b"p.code  p.depth\n\n0 rows\n"
+        case "json":
+            document = json.loads(found)
+            assert (document["row_count"], document["rows"], document["columns"]) == (0, [], ["p.code", "p.depth"])
+        case "jsonl":
+            assert json.loads(found)["columns"] == ["p.code", "p.depth"]
+        case "csv":
+            assert found == b"p.code,p.depth\n"
+        case "kv":
+            assert found == b""
+        case _:
+            source = pa.BufferReader(found)
+            table = pa.ipc.open_stream(source).read_all() if name == "arrow" else pq.read_table(source)
+            assert (table.num_rows, table.schema.field("p.depth").type) == (0, pa.float64())
 
 
 @pytest.mark.parametrize(
@@ -83,6 +116,9 @@ def test_parameters_and_a_name(graph: Path, folder: Path) -> None:
         (["-e", PORTS, "--branch", "none"], 1, "there is no branch `none`"),
         (["-e", PORTS, "--at-version", "99"], 1, "no version 99"),
         (["-e", PORTS, "--snapshot", "x", "--at-version", "1"], 2, "exclude each other"),
+        (["-e", PORTS, "--timeout", "soon"], 2, "--timeout: `soon` is not a duration"),
+        (["-e", PORTS, "--memory", "lots"], 2, "--memory: `lots` is not a size"),
+        (["-e", PORTS, "--memory", "1KB"], 1, "at least 1048576"),
         ([], 2, "either --query FILE or -e GQ"),
     ],
 )
@@ -93,13 +129,49 @@ def test_what_cannot_be_read_is_said(graph: Path, options: list[str], status: in
     assert text in result.err
 
 
-def test_explain_shows_sql_and_plans(graph: Path) -> None:
-    text = done(ogsql("explain", graph, "-e", PORTS, "--analyze"))
+def test_explain_shows_steps_and_on_request_sql_and_plans(graph: Path) -> None:
+    text = done(ogsql("explain", graph, "-e", PORTS)).out
+    analyzed = done(ogsql("explain", graph, "-e", PORTS, "--analyze")).out
+    verbose = done(ogsql("explain", graph, "-e", PORTS, "--verbose")).out
     document = done(ogsql("explain", graph, "-e", PORTS, "--json")).document
 
-    for title in ("SQL\n", "names\n", "logical plan\n", "physical plan\n", "run\n"):
-        assert title in text.out
-    assert "all Port nodes" in text.out
+    assert "scan: all Port nodes  (about 2 rows)" in text
+    assert "node:Port, 2 rows" in text
+    assert "SQL\n" not in text
+    assert "(2 rows, " in analyzed
+    assert "run\n  rows " in analyzed
+    for title in ("steps\n", "SQL\n", "names\n", "logical plan\n", "physical plan\n"):
+        assert title in verbose
     assert document["sql"].startswith("WITH ")
     assert (document["rows"], document["seconds"], document["query_name"]) == (None, None, "ports")
     assert document["plan"]["kind"] == "read"
+    assert {"what", "notes", "estimated", "rows", "seconds", "inputs"} == set(document["steps"])
+    assert (document["rules"], document["traversals"], document["indexes"]) == ([], [], [])
+
+
+def test_a_timeout_says_so_and_exits_with_8(graph: Path) -> None:
+    result = ogsql("query", graph, "-e", PORTS, "--timeout", "0.001ms")
+
+    assert (result.status, result.out) == (8, "")
+    assert "did not finish within 1e-06 seconds" in result.err
+
+
+def test_limits_from_the_environment(graph: Path) -> None:
+    late = ogsql("query", graph, "-e", PORTS, env={"OMNIGRAPH_QUERY_TIMEOUT_MS": "1"})
+    odd = ogsql("query", graph, "-e", PORTS, env={"OMNIGRAPH_QUERY_MEMORY": "lots"})
+
+    assert late.status == 8
+    assert "did not finish within 0.001 seconds" in late.err
+    assert odd.status == 0
+    assert "OMNIGRAPH_QUERY_MEMORY is `lots`, not a size" in odd.err
+
+
+def test_ensure_indices(graph: Path) -> None:
+    first = done(ogsql("ensure-indices", graph, "--quiet", "--as", "ada"))
+    again = done(ogsql("ensure-indices", graph, "--json", "--quiet")).document
+    steps = done(ogsql("explain", graph, "-e", PORTS)).out
+
+    assert first.out.startswith("commit ")
+    assert (again["graph_commit_id"], again["pending"], again["branch"]) == (None, [], "main")
+    assert "node:Port.code: BTREE, all rows" in steps
+    assert done(ogsql("query", graph, "-e", PORTS, "--json")).document["rows"] == ROWS

@@ -111,6 +111,8 @@ ELSEWHERE = {
     "recovery.post_restore_pre_publish",
     "recovery.record_audit",
     "recovery.before_sidecar_delete",
+    "ensure_indices.post_stage",
+    "ensure_indices.post_effects_pre_publish",
 }
 """Failpoints with tests of their own below."""
 
@@ -508,6 +510,35 @@ def test_after_a_panic_a_half_done_write_blocks_its_tables_until_the_graph_is_re
     graph = reopened(root)
     assert kinds(graph) == ["RolledBack"]
     assert_writable(graph)
+
+
+# Indexes ---------------------------------------------------------------------------------------------------------
+
+INDEXES = ["indexes", "first_touch_indexes"]
+
+
+@pytest.mark.parametrize("operation", INDEXES)
+def test_an_error_while_indexes_are_built(tmp_path: Path, operation: str) -> None:
+    fails(tmp_path / "a", operation, "ensure_indices.post_stage", BEFORE)
+    fails(tmp_path / "b", operation, "ensure_indices.post_effects_pre_publish", UNDONE)
+
+
+@pytest.mark.parametrize("operation", INDEXES)
+@pytest.mark.parametrize(
+    ("point", "case"), [("ensure_indices.post_stage", BEFORE), ("ensure_indices.post_effects_pre_publish", FINISHED)]
+)
+def test_a_death_while_indexes_are_built(tmp_path: Path, operation: str, point: str, case: Case) -> None:
+    root = tmp_path / "g"
+    before = rows(prepared(root, operation))
+    assert run_child(root, operation, rule(point, "exit")) == DIED
+
+    with og.connect(root) as graph:
+        commits = len(graph.commits(branch_of(operation)))
+        OPERATIONS[operation](graph)
+        assert (len(graph.commits(branch_of(operation))) == commits) == case.visible, "what was finished is not built again"
+        assert rows(graph, branch_of(operation)) == before
+        assert_writable(graph, [branch_of(operation)])
+        assert kinds(graph) == ([case.audited] if case.audited else [])
 
 
 # The list of names -----------------------------------------------------------------------------------------------

@@ -281,6 +281,8 @@ OPERATIONS: dict[str, Callable[[og.Graph], object]] = {
     ),
     "nodes": lambda graph: graph.load([node("Person", name="cleo"), node("Team", slug="blue")], mode="append", actor="op"),
     "team": lambda graph: graph.mutate(INSERT_TEAM, params={"slug": "blue"}, actor="op"),
+    "indexes": lambda graph: graph.ensure_indices(actor="op"),
+    "first_touch_indexes": lambda graph: graph.ensure_indices("draft", actor="op"),
     "open": lambda graph: graph,
     "create_branch": lambda graph: graph.create_branch("new"),
     "delete_branch": lambda graph: graph.delete_branch("draft"),
