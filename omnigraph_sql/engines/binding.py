@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph_sql.engines import searching, traversal
+from omnigraph_sql.engines import ranking, searching, traversal
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.storage.columns import arrow_type
@@ -21,6 +21,13 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
+    """The rows of a relation."""
+    if isinstance(relation, fn.Top | fn.FusedTop):
+        return ranking.best(scope, relation)
+    return pa.record_batch([pa.array(traversal.relation(scope, relation), pa.int64())], names=["v"])
 
 
 def bind_function(scope: Scope, function: fn.Function) -> Bound:
@@ -45,6 +52,8 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
             return searching.score(scope, function)
         case fn.Distance():
             return searching.distance(scope, function)
+        case fn.Among():
+            return ranking.among(scope, function)
         case fn.Exact():
             return _exact(function)
 

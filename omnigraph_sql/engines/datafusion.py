@@ -12,9 +12,8 @@ from datafusion import SessionConfig, SessionContext, udf
 
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
-from omnigraph_sql.engines.binding import bind_function
+from omnigraph_sql.engines.binding import bind_function, bind_relation
 from omnigraph_sql.engines.scope import Scope
-from omnigraph_sql.engines.traversal import relation as bind_relation
 from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.planner import functions as fn
@@ -24,6 +23,7 @@ from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.storage.columns import arrow_type
+from omnigraph_sql.storage.derived import DerivedFiles
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.cache import RuntimeCache
 
@@ -33,9 +33,9 @@ BATCH_ROWS = 8192
 class QueryEngine:
     """Runs read queries of one graph; keeps what they share."""
 
-    def __init__(self, storage: TableStorage, embeddings: Embeddings) -> None:
+    def __init__(self, storage: TableStorage, embeddings: Embeddings, files: DerivedFiles) -> None:
         self._cache = RuntimeCache(storage)
-        self._search = SearchCache()
+        self._search = SearchCache(storage, files)
         self._embeddings = embeddings
 
     def run(self, query: Query, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> pa.Table:
@@ -81,8 +81,7 @@ class QueryEngine:
         scope = Scope(catalog, snapshot, self._cache, self._search, self._embeddings, values)
         context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS))
         for name, relation in plan.relations.items():
-            batch = pa.record_batch([pa.array(bind_relation(scope, relation), pa.int64())], names=["v"])
-            context.register_record_batches(f'"{name}"', [[batch]])
+            context.register_record_batches(f'"{name}"', [[bind_relation(scope, relation)]])
         for name, function in plan.functions.items():
             bound = bind_function(scope, function)
             context.register_udf(udf(bound.run, list(bound.arguments), bound.result, "immutable", name))

@@ -21,7 +21,7 @@ POSITIONS = pa.large_list(pa.int64())
 PAIRS = pa.large_list(pa.struct([("d", pa.int64()), ("e", pa.int64())]))
 
 
-def relation(scope: Scope, relation: fn.Relation) -> npt.NDArray[np.int64]:
+def relation(scope: Scope, relation: fn.Nodes | fn.Lookup) -> npt.NDArray[np.int64]:
     """The positions of a relation."""
     table = scope.table(f"node:{relation.type}")
     if isinstance(relation, fn.Nodes):

@@ -107,6 +107,42 @@ class Distance:
 
 
 @dataclass(frozen=True)
+class Top:
+    """The best entities of a type: as many as a limit says and all that tie with the last, or all that have a rank.
+
+    As a relation it has the columns `v`, and `r` for the score or distance.
+    """
+
+    by: Bm25Score | Distance
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class FusedTop:
+    """The best entities of a type by the sum of reciprocal ranks.
+
+    As a relation it has the columns `v`, `r` for the place among them, and `s` for the sum.
+    """
+
+    first: Bm25Score | Distance
+    second: Bm25Score | Distance
+    k: str | None
+    limit: int
+
+
+@dataclass(frozen=True)
+class Among:
+    """Rows as lists, one for each variable, to the list of the rows whose entity is among the best of these rows.
+
+    The first variable is the one that is ranked. The result has a field for each variable, in order (`v0`, `v1`…), and the
+    columns of the ranking.
+    """
+
+    top: Top | FusedTop
+    variables: int
+
+
+@dataclass(frozen=True)
 class Exact:
     """Compares a whole number with a floating one by mathematical value."""
 
@@ -115,8 +151,8 @@ class Exact:
     right: PropType
 
 
-Relation: TypeAlias = Nodes | Lookup
-Function: TypeAlias = Get | IdRank | Hop | Reach | HasAny | Text | Bm25Score | Distance | Exact
+Relation: TypeAlias = Nodes | Lookup | Top | FusedTop
+Function: TypeAlias = Get | IdRank | Hop | Reach | HasAny | Text | Bm25Score | Distance | Among | Exact
 
 
 def describe(meaning: Relation | Function) -> str:
@@ -142,5 +178,15 @@ def describe(meaning: Relation | Function) -> str:
             return f"bm25 of `{meaning.column}` of {meaning.table_key}"
         case Distance():
             return f"{meaning.metric} distance of `{meaning.column}` of {meaning.table_key}"
+        case Top() | FusedTop() | Among():
+            return _best(meaning)
         case Exact():
             return f"{meaning.left.scalar} {meaning.op} {meaning.right.scalar} by mathematical value"
+
+
+def _best(meaning: Top | FusedTop | Among) -> str:
+    if isinstance(meaning, Among):
+        return f"{_best(meaning.top)}, among the rows so far"
+    if isinstance(meaning, FusedTop):
+        return f"the best {meaning.limit} by reciprocal ranks of {describe(meaning.first)} and {describe(meaning.second)}"
+    return f"{'all' if meaning.limit is None else f'the best {meaning.limit}'} by {describe(meaning.by)}"

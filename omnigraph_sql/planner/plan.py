@@ -133,5 +133,7 @@ def _wish(function: fn.Function) -> str:
             return f"bm25_{function.column}"
         case fn.Distance():
             return f"distance_{function.column}"
+        case fn.Among():
+            return "rrf_among" if isinstance(function.top, fn.FusedTop) else f"{_wish(function.top.by)}_among"
         case fn.Exact():
             return "exact_" + {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[function.op]

@@ -14,7 +14,76 @@ from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, column, into, orde
 from omnigraph_sql.planner.values import Positive
 
 
-def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
+def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25, plan: ir.ReadPlan) -> Frame:
+    """The rows that can be among the first by distance or score, with what ranks them."""
+    by = _measure(draft, frame, rank)
+    limit = None if plan.limit is None else plan.limit.count
+    if by is None or (limit is None and not _is_whole_type(plan)):
+        return _scored(draft, frame, rank)
+    return _best(draft, frame, rank.field.variable, fn.Top(by, limit), plan, {"r": "$$rank"})
+
+
+def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+    """The rows of the best entities by the sum of reciprocal ranks, with their place among them."""
+    assert plan.limit is not None
+    first, second = (_measure(draft, frame, arm) for arm in (rrf.first, rrf.second))
+    if first is None or second is None or not isinstance(rrf.k, ir.ParamRef | ir.Constant | None):
+        return _fused_by_rows(draft, frame, rrf, plan)
+    draft.fused[rrf] = f"$$rrf{len(draft.fused)}"
+    k = None if rrf.k is None else draft.input(rrf.k)
+    top = fn.FusedTop(first, second, k, plan.limit.count)
+    return _best(draft, frame, rrf.first.field.variable, top, plan, {"r": "$$place", "s": draft.fused[rrf]})
+
+
+def _measure(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> fn.Bm25Score | fn.Distance | None:
+    """What ranks an entity, if it is the same for all rows."""
+    if not isinstance(rank.query, ir.ParamRef | ir.Constant):
+        return None
+    table_key, query = frame.variables[rank.field.variable], draft.input(rank.query)
+    if isinstance(rank, ir.Bm25):
+        return fn.Bm25Score(table_key, rank.field.property, query)
+    return fn.Distance(table_key, rank.field.property, rank.metric, query)
+
+
+def _is_whole_type(plan: ir.ReadPlan) -> bool:
+    """Whether the match is every entity of one type, once."""
+    match plan.steps:
+        case (ir.NodeScan(filters=()),):
+            return True
+    return False
+
+
+def _best(
+    draft: Draft, frame: Frame, variable: str, top: fn.Top | fn.FusedTop, plan: ir.ReadPlan, ranks: dict[str, str]
+) -> Frame:
+    """The rows of the best entities: of the type, or of the rows so far, which are handed over as lists.
+
+    The lists are gathered side by side in one pass, so the rows are matched once, and the same place in each is one row.
+    """
+    assert frame.name is not None
+    if _is_whole_type(plan):
+        if not any(isinstance(item.expr, ir.Rrf) and item.expr not in draft.fused for item in plan.output.items):
+            draft.ctes.clear()  # the scan: nothing else asks for it
+            draft.relations.clear()
+        table = draft.relation(top, "best")
+        shown = [into(column("v"), variable)]
+        shown += [column(name).as_(alias, quoted=True) for name, alias in ranks.items()]
+        return Frame(draft.cte(exp.select(*shown).from_(exp.to_table(table, quoted=True))), frame.variables)
+    names = [variable, *(name for name in frame.variables if name != variable)]
+    lists = [exp.ArrayAgg(this=slot(name)) for name in names]
+    rows = exp.Unnest(expressions=[draft.call(fn.Among(top, len(names)), *lists)])
+    listed = draft.cte(exp.select(rows.as_("$$best", quoted=True)).from_(exp.to_table(frame.name)))
+    shown = [into(_field(f"v{place}"), name) for place, name in enumerate(names)]
+    shown += [_field(name).as_(alias, quoted=True) for name, alias in ranks.items()]
+    return Frame(draft.cte(exp.select(*shown).from_(exp.to_table(listed))), frame.variables)
+
+
+def _field(name: str) -> exp.Expression:
+    return exp.Bracket(this=column("$$best"), expressions=[exp.Literal.string(name)])
+
+
+def _scored(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
+    """All rows that have a rank: where it depends on the row, or where all of them are wanted."""
     assert frame.name is not None
     names = [slot(name) for name in frame.variables]
     score = expression(draft, frame, rank).as_("$$rank", quoted=True)
@@ -26,8 +95,8 @@ def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
     return Frame(draft.cte(kept), frame.variables)
 
 
-def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
-    """The rows of the best entities by the sum of reciprocal ranks, with their place among them."""
+def _fused_by_rows(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+    """As `fused`, where an arm's query differs from row to row."""
     assert plan.limit is not None
     assert frame.name is not None
     scores = _scores(draft, frame, rrf, plan.limit.count)
@@ -45,10 +114,13 @@ def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
     return Frame(draft.cte(joined), frame.variables)
 
 
-def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
-    """The rows with a fused score that does not rank them. Without a limit an arm lists everything it can rank."""
+def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: ir.ReadPlan, matches: Frame) -> Frame:
+    """The rows with a fused score that does not rank them, though it is about all matches.
+
+    Without a limit an arm lists everything it can rank.
+    """
     assert frame.name is not None
-    scores = _scores(draft, frame, rrf, None if plan.limit is None else plan.limit.count)
+    scores = _scores(draft, matches, rrf, None if plan.limit is None else plan.limit.count)
     variable = rrf.first.field.variable
     draft.fused[rrf] = f"$$rrf{len(draft.fused)}"
     names = [into(slot(name, frame.name), name) for name in frame.variables]
@@ -84,7 +156,7 @@ def _scores(draft: Draft, frame: Frame, rrf: ir.Rrf, limit: int | None) -> str:
 
 def _arm(draft: Draft, frame: Frame, arm: ir.Nearest | ir.Bm25, limit: int | None) -> str:
     variable = arm.field.variable
-    found = ranked(draft, frame, arm)
+    found = _scored(draft, frame, arm)
     assert found.name is not None
     order = [
         ordered(column("$$rank"), descending=isinstance(arm, ir.Bm25)),

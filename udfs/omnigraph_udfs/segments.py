@@ -22,6 +22,9 @@ from omnigraph_udfs.strings import Strings
 __all__ = ["Postings", "Segment", "build_segment", "merge_segments"]
 
 ROWS_PER_SLICE = 50_000
+_COLUMNS = [
+    "lengths", "terms", "terms_offsets", "terms_docs", "terms_counts", "words", "words_offsets", "words_docs",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,34 @@ class Segment:
     def documents(self) -> int:
         """How many rows it covers."""
         return len(self.lengths)
+
+    def to_arrow(self) -> pa.Table:
+        """The segment as a table of one row, one list per array: its file can be mapped as it is."""
+        arrays: dict[str, pa.Array] = {"lengths": pa.array(self.lengths)}
+        for name, held in (("terms", self.terms), ("words", self.words)):
+            arrays[name] = held.vocabulary.to_arrow()
+            arrays[f"{name}_offsets"] = pa.array(held.offsets)
+            arrays[f"{name}_docs"] = pa.array(held.docs)
+            if held.counts is not None:
+                arrays[f"{name}_counts"] = pa.array(held.counts)
+        return pa.table({name: pa.LargeListArray.from_arrays([0, len(each)], each) for name, each in arrays.items()})
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Segment:
+        """The segment that `to_arrow` made a table of; nothing is copied.
+
+        Raises:
+            ValueError: The table is none of those.
+        """
+        if table.num_rows != 1 or table.column_names != _COLUMNS:
+            raise ValueError(f"no segment: {table.num_rows} rows of {', '.join(table.column_names)}")
+        arrays = {name: table.column(name).chunk(0).values for name in _COLUMNS}
+        numbers = {name: each.to_numpy() for name, each in arrays.items() if name not in ("terms", "words")}
+        terms = Postings(
+            Strings.of(arrays["terms"]), numbers["terms_offsets"], numbers["terms_docs"], numbers["terms_counts"]
+        )
+        words = Postings(Strings.of(arrays["words"]), numbers["words_offsets"], numbers["words_docs"], None)
+        return cls(numbers["lengths"], terms, words)
 
 
 def build_segment(texts: pa.Array | pa.ChunkedArray, analyser: Analyser) -> Segment:
