@@ -18,7 +18,6 @@ from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
-from omnigraph_sql.storage.derived import DerivedFiles
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mode
@@ -137,8 +136,7 @@ class Graph:
         if self._queries is None:
             from omnigraph_sql.engines.datafusion import QueryEngine
 
-            files = DerivedFiles(self._engine.objects, may_write=not self._read_only)
-            self._queries = QueryEngine(self._engine.storage, self._query_embeddings, files)
+            self._queries = QueryEngine(self._engine.storage, self._query_embeddings, saves=not self._read_only)
         return self._queries
 
     # Writing

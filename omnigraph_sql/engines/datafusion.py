@@ -23,7 +23,6 @@ from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.storage.columns import arrow_type
-from omnigraph_sql.storage.derived import DerivedFiles
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.cache import RuntimeCache
 
@@ -33,9 +32,9 @@ BATCH_ROWS = 8192
 class QueryEngine:
     """Runs read queries of one graph; keeps what they share."""
 
-    def __init__(self, storage: TableStorage, embeddings: Embeddings, files: DerivedFiles) -> None:
+    def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
         self._cache = RuntimeCache(storage)
-        self._search = SearchCache(storage, files)
+        self._search = SearchCache(storage, saves=saves)
         self._embeddings = embeddings
 
     def run(self, query: Query, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> pa.Table:

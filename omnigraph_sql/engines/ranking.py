@@ -134,7 +134,7 @@ def _fused(scope: Scope, top: fn.FusedTop) -> Choose:
         raise BadRequest(f"k of rrf is {k}", hint="it must be above 0")
     arms = (top.first, top.second)
     searches = [_search(scope, arm, top.limit) for arm in arms]
-    ids = scope.table(top.first.table_key).rank
+    ids = scope.table(top.first.table_key).column("id").take
     # Distances list as many as the limit says, scores everything; beside such a short list the first scores will do,
     # and those of what that list has.
     short = [isinstance(arm, fn.Distance) for arm in arms]

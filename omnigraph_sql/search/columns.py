@@ -11,13 +11,14 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph_sql.manifest.snapshot import Entry
 from omnigraph_sql.search.forms import TEXT, VECTOR, Form
 from omnigraph_sql.search.groups import Group, grouped, key_of, positions_of
 from omnigraph_sql.storage.analysis import ANALYSER
-from omnigraph_sql.storage.derived import DerivedFiles
 from omnigraph_sql.storage.fragments import fragments, stored_values
 from omnigraph_sql.storage.handles import SnapshotHandle
 from omnigraph_sql.storage.tables import TableStorage
@@ -65,9 +66,9 @@ class _Watch:
 class SearchCache:
     """Text and vector indexes of the columns of live table versions. Safe to use from several threads."""
 
-    def __init__(self, storage: TableStorage, files: DerivedFiles) -> None:
+    def __init__(self, storage: TableStorage, *, saves: bool) -> None:
         self._storage = storage
-        self._files = files
+        self._saves = saves
         self._kept: weakref.WeakKeyDictionary[Owner, dict[Hashable, Any]] = weakref.WeakKeyDictionary()
         self._parts: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
@@ -80,6 +81,11 @@ class SearchCache:
     def vectors(self, owner: Owner, column: str) -> VectorIndex:
         """The vectors of a column."""
         return self._get(owner, ("vector", column), lambda: self._vectors(owner.entry, column))
+
+    def nbytes_of(self, owner: Any) -> int:
+        """What is kept for an owner, in bytes; what is mapped from files is not counted."""
+        with self._lock:
+            return sum(_nbytes(each) for each in self._kept.get(owner, {}).values())
 
     def prepare_text(self, entry: Entry, column: str, progress: Progress = _silent) -> int:
         """Make and keep what text search on a column needs; returns how many rows had to be read."""
@@ -122,20 +128,23 @@ class SearchCache:
             else:
                 values = stored_values(handle, column, [each.id for each in some.fragments])
                 made.append(form.build(watch.reading(values), some.rows))
-        whole = form.read(self._files.keep(form.kind, key, form.write(form.merge(made))))
-        self._parts[key] = whole
-        return whole
+        whole = form.merge(made)
+        if self._saves and self._storage.derived.write(form.kind, key, {"table": handle.path}, form.write(whole)):
+            found = self._known(form, key, group.rows)  # mapped, so that it takes little memory
+        if found is None:
+            found = self._parts[key] = whole
+        return found
 
     def _known(self, form: Form[P], key: str, rows: int) -> P | None:
         kept: P | None = self._parts.get(key)
         if kept is not None:
             return kept
-        table = self._files.read(form.kind, key)
-        if table is None:
+        file = self._storage.derived.read(form.kind, key)
+        if file is None:
             return None
         try:
-            found = form.read(table)
-        except (ValueError, TypeError, pa.ArrowInvalid):  # the key fits, the content does not: made anew
+            found = form.read(file.arrays)
+        except (KeyError, ValueError, IndexError):  # the key fits, the content does not: made anew
             return None
         if form.size(found) != rows:
             return None
@@ -179,6 +188,23 @@ class SearchCache:
         with self._lock:
             self._building.pop((id(owner), key), None)
         return found
+
+
+def _nbytes(kept: Any) -> int:
+    """Of all arrays in a structure of structures that own their memory."""
+    if isinstance(kept, np.ndarray):
+        return 0 if _is_mapped(kept) else kept.nbytes
+    if isinstance(kept, list | tuple):
+        return sum(map(_nbytes, kept))
+    return sum(map(_nbytes, vars(kept).values())) if hasattr(kept, "__dict__") else 0
+
+
+def _is_mapped(array: npt.NDArray[Any]) -> bool:
+    """Whether the memory is that of an Arrow buffer: those of files are, whatever is built is NumPy's own."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return not isinstance(base, np.ndarray)
 
 
 def terms(query: str) -> list[str]:

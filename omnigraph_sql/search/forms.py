@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph_sql.storage.analysis import ANALYSER, ANALYSER_NAME
+from omnigraph_sql.storage.derived import Arrays
 from omnigraph_udfs.segments import ROWS_PER_SLICE, Segment, build_segment, merge_segments
 from omnigraph_udfs.vector import Vectors
 
@@ -27,8 +28,8 @@ class Form(Generic[Part]):
         name: Tells files of this form from those of any other, an older one for instance.
         build: From the values, and how many there are.
         merge: From the parts of neighbouring rows.
-        write: To a table.
-        read: From such a table, without a copy.
+        write: To arrays by name.
+        read: From such arrays, without a copy. What does not fit together is a `KeyError` or a `ValueError`.
         size: How many rows a part has.
     """
 
@@ -36,8 +37,8 @@ class Form(Generic[Part]):
     name: str
     build: Callable[[Iterator[pa.Array], int], Part]
     merge: Callable[[Sequence[Part]], Part]
-    write: Callable[[Part], pa.Table]
-    read: Callable[[pa.Table], Part]
+    write: Callable[[Part], Arrays]
+    read: Callable[[Arrays], Part]
     size: Callable[[Part], int]
 
 
@@ -75,11 +76,15 @@ def _merge_vectors(parts: Sequence[Vectors]) -> Vectors:
     return Vectors(np.concatenate([part.matrix for part in parts]), known)
 
 
-def _write_vectors(vectors: Vectors) -> pa.Table:
-    width = vectors.matrix.shape[1]
-    mask = None if vectors.known is None else pa.array(~vectors.known)
-    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.matrix.reshape(-1)), width, mask=mask)
-    return pa.table({"vectors": column})
+def _write_vectors(vectors: Vectors) -> Arrays:
+    known = np.ones(len(vectors), np.uint8) if vectors.known is None else vectors.known.astype(np.uint8)
+    return {"values": vectors.matrix.reshape(-1), "known": known}
+
+
+def _read_vectors(arrays: Arrays) -> Vectors:
+    known, values = arrays["known"], arrays["values"]
+    rows = len(known)
+    return Vectors(values.reshape(rows, len(values) // max(rows, 1)), None if known.all() else known.view(np.bool_))
 
 
 TEXT = Form(
@@ -87,10 +92,8 @@ TEXT = Form(
     f"text 1, {ANALYSER_NAME}",
     _build_text,
     merge_segments,
-    Segment.to_arrow,
-    Segment.from_arrow,
+    Segment.arrays,
+    Segment.of_arrays,
     lambda it: it.documents,
 )
-VECTOR = Form(
-    "vector", "vector 1", _build_vectors, _merge_vectors, _write_vectors, lambda table: Vectors.of(table.column(0)), len
-)
+VECTOR = Form("vector", "vector 1", _build_vectors, _merge_vectors, _write_vectors, _read_vectors, len)

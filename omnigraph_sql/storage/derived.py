@@ -1,83 +1,135 @@
-"""Derived state: Arrow files under `_derived/` that can be made anew from the tables at any time.
+"""Files that hold what can be worked out again: arrays under a key, mapped into memory and never trusted without their key.
 
-A file is mapped, not read, and carries the whole key of what it was made from; the name is only a hash of it. A file that is
-missing, damaged or has another key does not count. Deleting all of them changes speed only.
+They are no part of a publish. Deleting all of them changes speed only, so a file that cannot be read is as good as none, and
+one that cannot be written is not missed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-import warnings
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph_sql.storage.names import fnv1a64_hex
-from omnigraph_sql.storage.objects import ObjectStore
-
-__all__ = ["DerivedFiles", "read_arrow", "write_arrow"]
 
 DIRECTORY: Final = "_derived"
-_KEY: Final = b"omnigraph.key"
+_FORMAT: Final = "1"
+_SUFFIX: Final = ".arrow"
 
-
-def read_arrow(path: Path, key: str) -> pa.Table | None:
-    """The table of a file, mapped into memory; None unless it is whole and was written with this key."""
-    try:
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
-        if (reader.schema.metadata or {}).get(_KEY) != key.encode():
-            return None
-        return reader.read_all()
-    except (OSError, pa.ArrowInvalid):  # missing, empty, cut short, or no Arrow file at all
-        return None
-
-
-def write_arrow(path: Path, key: str, table: pa.Table) -> None:
-    """Write a table with its key. A reader sees the whole file or none; of two writers the last one stays."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            schema = table.schema.with_metadata({_KEY: key.encode()})
-            with pa.ipc.new_file(stream, schema) as writer:
-                writer.write_table(table.replace_schema_metadata(schema.metadata))
-            stream.flush()
-            os.fsync(stream.fileno())  # or a power cut could leave a named file with holes in it
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
+class DerivedFile:
+    """A file as it is found: what it was made for, what is known about its arrays, and the arrays, mapped."""
+
+    key: str
+    facts: dict[str, Any]
+    arrays: Arrays
+    mapped: bool = True
+
+
 class DerivedFiles:
-    """The derived files of a graph root. A handle that may not write keeps none, but reads those that are there."""
+    """Files of one graph, by kind and key. Those of a graph on an object store are in a local cache directory."""
 
-    objects: ObjectStore
-    may_write: bool
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.calls: Counter[str] = Counter()
 
-    def path(self, kind: str, key: str) -> Path:
-        """Where the file of a key is, whether it exists or not."""
-        return self.objects.path(f"{DIRECTORY}/{kind}/{fnv1a64_hex(key)}.arrow")
+    def read(self, kind: str, key: str) -> DerivedFile | None:
+        """The file made for a key; None if it is missing, broken or was made for another one."""
+        self.calls["map"] += 1
+        found = _mapped(self._directory / kind / _name(key))
+        return found if found is not None and found.key == key else None
 
-    def read(self, kind: str, key: str) -> pa.Table | None:
-        """What was kept under a key."""
-        return read_arrow(self.path(kind, key), key)
+    def listing(self, kind: str) -> list[DerivedFile]:
+        """All files of a kind that can be read, the newest first. Arrays are mapped, so that this reads little."""
+        self.calls["list"] += 1
+        paths = []
+        with suppress(OSError):
+            paths = [path for path in (self._directory / kind).iterdir() if path.suffix == _SUFFIX]
+        return [each for each in map(_mapped, sorted(paths, key=_changed_at, reverse=True)) if each is not None]
 
-    def keep(self, kind: str, key: str, table: pa.Table) -> pa.Table:
-        """Write a table if this handle may; what comes back is mapped from the file then."""
-        if not self.may_write:
-            return table
-        path = self.path(kind, key)
+    def write(self, kind: str, key: str, facts: Mapping[str, Any], arrays: Arrays) -> bool:
+        """Keep arrays under a key, whole or not at all. False if the directory cannot be written."""
+        self.calls["write"] += 1
+        path = self._directory / kind / _name(key)
         try:
-            write_arrow(path, key, table)
-        except OSError as error:  # a full disk is no reason to fail a query that has its answer
-            warnings.warn(f"{path} could not be kept: {error.strerror or error}", RuntimeWarning, stacklevel=2)
-            return table
-        kept = read_arrow(path, key)
-        return table if kept is None else kept
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
+        except OSError:
+            return False
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                _write(stream, key, facts, arrays)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary)
+            return False
+        return True
+
+    def delete(self, kind: str, key: str) -> None:
+        """Forget a file; an absent one is success. Whoever has it mapped keeps it."""
+        self.calls["delete"] += 1
+        with suppress(OSError):
+            (self._directory / kind / _name(key)).unlink()
+
+
+def derived_directory(root: str | os.PathLike[str]) -> Path:
+    """Where the derived files of a graph are: in its directory, or, for one on an object store, in a local cache."""
+    text = os.fspath(root)
+    if "://" not in text:
+        return Path(text) / DIRECTORY
+    given = os.environ.get("OMNIGRAPH_CACHE_DIR")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "omnigraph" if not given else Path(given)
+    return base / fnv1a64_hex(text.rstrip("/"))
+
+
+def _name(key: str) -> str:
+    return fnv1a64_hex(key) + _SUFFIX
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _write(stream: Any, key: str, facts: Mapping[str, Any], arrays: Arrays) -> None:
+    """One row, a list for each array: so arrays of any length fit in one Arrow table."""
+    metadata = {"format": _FORMAT, "key": key, "facts": json.dumps(facts)}
+    columns = []
+    for values in arrays.values():
+        ends = np.array([0, len(values)], np.int64)
+        columns.append(pa.LargeListArray.from_arrays(ends, pa.array(values)))
+    batch = pa.RecordBatch.from_arrays(columns, names=list(arrays))
+    schema = batch.schema.with_metadata(metadata)
+    with pa.ipc.new_file(stream, schema) as writer:
+        writer.write_batch(batch.replace_schema_metadata(metadata))
+
+
+def _mapped(path: Path) -> DerivedFile | None:
+    try:
+        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        metadata = {name.decode(): value.decode() for name, value in (reader.schema.metadata or {}).items()}
+        if metadata.get("format") != _FORMAT or reader.num_record_batches != 1:
+            return None
+        batch = reader.get_batch(0)
+        arrays = {name: column.values.to_numpy() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+        return DerivedFile(metadata["key"], json.loads(metadata["facts"]), arrays)
+    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError):
+        return None

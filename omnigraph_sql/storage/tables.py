@@ -22,6 +22,7 @@ from lance.dataset import ColumnOrdering, LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
+from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.objects import ObjectStore, translate
 
@@ -56,6 +57,7 @@ class TableStorage:
         if seal is not _SEAL:
             raise Internal("TableStorage is made by open_storage")
         self.objects = objects
+        self.derived = DerivedFiles(derived_directory(objects.root))
         self.calls: Counter[str] = Counter()
         self._session = new_session()
         self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph_udfs.arrays import Floats, Positions, frozen
-from omnigraph_udfs.ranking import least
+from omnigraph_udfs.ranking import Keys, by_id
 
 __all__ = ["Arm", "Fused", "rrf"]
 
@@ -41,28 +43,28 @@ class Arm:
         return cls(positions, np.arange(1, len(positions) + 1))
 
     @classmethod
-    def first(cls, at: npt.ArrayLike, values: npt.ArrayLike, ids: Positions, *, limit: int | None = None) -> Arm:
+    def first(cls, at: npt.ArrayLike, values: npt.ArrayLike, ids: Keys, *, limit: int | None = None) -> Arm:
         """The first `limit` entities of an arm, or all.
 
         Args:
             at: The position of each entity that the arm ranks.
             values: What ranks each; the smaller the better, equal ones by id.
-            ids: For each position of the table the place of its id in the order of ids.
+            ids: From positions to what sorts like their ids.
             limit: How many.
         """
-        given, places = np.asarray(values, np.float64), np.asarray(at, np.int64)
-        chosen = least(given, len(given) if limit is None else limit)
-        order = np.lexsort((ids[places[chosen]], given[chosen]))
-        return cls.of(places[chosen[order]][:limit])
+        return cls.of(np.asarray(at, np.int64)[by_id(values, at, ids, limit=limit)])
 
-    def with_ranks_of(self, others: npt.ArrayLike, at: npt.ArrayLike, values: npt.ArrayLike, ids: Positions) -> Arm:
+    def with_ranks_of(self, others: npt.ArrayLike, at: npt.ArrayLike, values: npt.ArrayLike, ids: Keys) -> Arm:
         """This arm with the ranks of some more entities, as far as it ranks them; `at`, `values`, `ids` as for `first`."""
-        given, places = frozen(values, np.float64), np.asarray(at, np.int64)
-        wanted = np.setdiff1d(np.asarray(others, np.int64), self.positions)
-        rows = np.flatnonzero(np.isin(places, wanted)) if len(wanted) else np.empty(0, np.int64)
+        from omnigraph_udfs.kernels import ranking
+
+        given, places = frozen(values, np.float64), frozen(at, np.int64)
+        wanted = frozen(np.setdiff1d(np.asarray(others, np.int64), self.positions), np.int64)
+        found = np.empty(len(wanted), np.int64)
+        rows = found[: ranking.find(places, wanted, found)]
         if not len(rows):
             return self
-        ranks = [_rank(given, places, ids, row, below) for row, below in zip(rows, _below(given, given[rows]), strict=True)]
+        ranks = 1 + _below(given, given[rows]) + [_tied_before(given, places, ids, row) for row in rows]
         return Arm(np.concatenate([self.positions, places[rows]]), np.concatenate([self.ranks, ranks]))
 
 
@@ -101,9 +103,13 @@ def _below(values: Floats, bounds: Floats) -> Positions:
     return np.cumsum(counts)[places]
 
 
-def _rank(values: Floats, places: Positions, ids: Positions, row: np.integer[Any], below: np.integer[Any]) -> int:
+def _tied_before(values: Floats, places: Positions, ids: Keys, row: np.integer[Any]) -> int:
+    """How many entities with the same value have a smaller id."""
     equal = places[values == values[row]]
-    return 1 + int(below) + int(np.count_nonzero(ids[equal] < ids[places[row]]))
+    if len(equal) == 1:
+        return 0
+    keys = ids(pa.array(np.append(equal, places[row])))
+    return int(pc.sum(pc.less(keys, keys[-1])).as_py())
 
 
 def _ranks(arm: Arm, positions: Positions) -> Floats:

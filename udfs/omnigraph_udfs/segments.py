@@ -7,8 +7,9 @@ which rows are live, the index over the segments knows (`omnigraph_udfs.text`).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,6 @@ from omnigraph_udfs.strings import Strings
 __all__ = ["Postings", "Segment", "build_segment", "merge_segments"]
 
 ROWS_PER_SLICE = 50_000
-_COLUMNS = [
-    "lengths", "terms", "terms_offsets", "terms_docs", "terms_counts", "words", "words_offsets", "words_docs",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,33 +76,39 @@ class Segment:
         """How many rows it covers."""
         return len(self.lengths)
 
-    def to_arrow(self) -> pa.Table:
-        """The segment as a table of one row, one list per array: its file can be mapped as it is."""
-        arrays: dict[str, pa.Array] = {"lengths": pa.array(self.lengths)}
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All there is to the segment, as arrays by name."""
+        out: dict[str, npt.NDArray[Any]] = {"lengths": self.lengths}
         for name, held in (("terms", self.terms), ("words", self.words)):
-            arrays[name] = held.vocabulary.to_arrow()
-            arrays[f"{name}_offsets"] = pa.array(held.offsets)
-            arrays[f"{name}_docs"] = pa.array(held.docs)
+            out[f"{name}_begin"], out[f"{name}_bytes"] = held.vocabulary.offsets, held.vocabulary.data
+            out[f"{name}_offsets"], out[f"{name}_docs"] = held.offsets, held.docs
             if held.counts is not None:
-                arrays[f"{name}_counts"] = pa.array(held.counts)
-        return pa.table({name: pa.LargeListArray.from_arrays([0, len(each)], each) for name, each in arrays.items()})
+                out[f"{name}_counts"] = held.counts
+        return out
 
     @classmethod
-    def from_arrow(cls, table: pa.Table) -> Segment:
-        """The segment that `to_arrow` made a table of; nothing is copied.
+    def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Segment:
+        """The segment that `arrays` took apart; nothing is copied.
 
         Raises:
-            ValueError: The table is none of those.
+            KeyError: An array is missing.
+            ValueError: The arrays do not fit together.
         """
-        if table.num_rows != 1 or table.column_names != _COLUMNS:
-            raise ValueError(f"no segment: {table.num_rows} rows of {', '.join(table.column_names)}")
-        arrays = {name: table.column(name).chunk(0).values for name in _COLUMNS}
-        numbers = {name: each.to_numpy() for name, each in arrays.items() if name not in ("terms", "words")}
-        terms = Postings(
-            Strings.of(arrays["terms"]), numbers["terms_offsets"], numbers["terms_docs"], numbers["terms_counts"]
-        )
-        words = Postings(Strings.of(arrays["words"]), numbers["words_offsets"], numbers["words_docs"], None)
-        return cls(numbers["lengths"], terms, words)
+        held = [
+            Postings(
+                Strings(frozen(arrays[f"{name}_begin"], np.int64), frozen(arrays[f"{name}_bytes"], np.uint8)),
+                arrays[f"{name}_offsets"],
+                arrays[f"{name}_docs"],
+                arrays[f"{name}_counts"] if name == "terms" else None,
+            )
+            for name in ("terms", "words")
+        ]
+        for each in held:
+            size, entries = len(each.vocabulary), len(each.docs)
+            fits = (len(each.offsets), int(each.offsets[-1])) == (size + 1, entries)
+            if not fits or int(each.vocabulary.offsets[-1]) > len(each.vocabulary.data):
+                raise ValueError(f"{size} tokens with {entries} entries do not fit together")
+        return cls(arrays["lengths"], *held)
 
 
 def build_segment(texts: pa.Array | pa.ChunkedArray, analyser: Analyser) -> Segment:
