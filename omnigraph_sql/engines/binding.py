@@ -6,9 +6,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from omnigraph_sql.engines import ranking, searching, traversal
+from omnigraph_sql.engines import ranking, traversal
+from omnigraph_sql.engines.messages import bind_messages, support
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.storage.columns import arrow_type
@@ -25,9 +27,17 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
     """The rows of a relation."""
-    if isinstance(relation, fn.Top | fn.FusedTop):
-        return ranking.best(scope, relation)
-    return pa.record_batch([pa.array(traversal.relation(scope, relation), pa.int64())], names=["v"])
+    match relation:
+        case fn.Nodes() | fn.Lookup():
+            return pa.record_batch([pa.array(traversal.nodes(scope, relation), pa.int64())], names=["v"])
+        case fn.Support():
+            return pa.record_batch([pa.array(support(scope, relation), pa.int64())], names=["v"])
+        case fn.Top() | fn.FusedTop():
+            return ranking.best(scope, relation)
+        case fn.Edges():
+            tails, heads = scope.index(relation.edge).ends
+            columns = [np.arange(len(tails)), tails.astype(np.int64), heads.astype(np.int64)]
+            return pa.record_batch([pa.array(column, pa.int64()) for column in columns], names=["e", "s", "d"])
 
 
 def bind_function(scope: Scope, function: fn.Function) -> Bound:
@@ -44,16 +54,16 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
             return traversal.hop(scope, function)
         case fn.Reach():
             return traversal.within(scope, function)
-        case fn.HasAny():
-            return traversal.any_neighbour(scope, function)
-        case fn.Text():
-            return searching.text(scope, function)
-        case fn.Bm25Score():
-            return searching.score(scope, function)
-        case fn.Distance():
-            return searching.distance(scope, function)
-        case fn.Among():
-            return ranking.among(scope, function)
+        case fn.Single():
+            return traversal.single(scope, function)
+        case fn.Common():
+            return traversal.common(scope, function)
+        case fn.Joined():
+            return traversal.joined(scope, function)
+        case fn.Weight() | fn.WeightedSum() | fn.WeightedCount() | fn.CommonWeight():
+            return bind_messages(scope, function)
+        case fn.Text() | fn.Bm25Score() | fn.Distance() | fn.Among():
+            return ranking.bind_search(scope, function)
         case fn.Exact():
             return _exact(function)
 

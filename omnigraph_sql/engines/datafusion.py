@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from datafusion import SessionConfig, SessionContext, udf
+from datafusion import DataFrame, SessionConfig, SessionContext, udf
 
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
@@ -16,7 +16,6 @@ from omnigraph_sql.engines.binding import bind_function, bind_relation
 from omnigraph_sql.engines.scope import Scope
 from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.build import build
 from omnigraph_sql.planner.dialects import render
 from omnigraph_sql.planner.plan import SqlPlan
@@ -40,12 +39,10 @@ class QueryEngine:
     def run(self, query: Query, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> pa.Table:
         """All rows of a query."""
         assert isinstance(query.plan, ir.ReadPlan)
-        plan = build(query.plan, catalog)
+        scope = self._scope(catalog, snapshot, params)
+        plan = build(query.plan, catalog, scope)
         schema = result_schema(plan)
-        context = self._session(plan, catalog, snapshot, params)
-        scalars = {name: bind(value, params) for name, value in plan.values.items()}
-        frame = context.sql(render(plan.tree), param_values=scalars)
-        batches = [_fitted(batch, schema) for batch in frame.collect()]
+        batches = [_fitted(batch, schema) for batch in self._frame(scope, plan).collect()]
         self._cache.trim()
         return pa.Table.from_batches(batches, schema=schema)
 
@@ -55,15 +52,15 @@ class QueryEngine:
         """How a query runs; with `analyze`, after running it."""
         assert isinstance(query.plan, ir.ReadPlan)
         started = time.perf_counter()
-        plan = build(query.plan, catalog)
-        context = self._session(plan, catalog, snapshot, params)
+        scope = self._scope(catalog, snapshot, params)
+        plan = build(query.plan, catalog, scope)
         scalars = {name: bind(value, params) for name, value in plan.values.items()}
-        frame = context.sql(render(plan.tree), param_values=scalars)
+        frame = self._frame(scope, plan)
         found = Explanation(
             query.name,
             ir.plan_json(query.plan),
             render(plan.tree, pretty=True),
-            {name: fn.describe(meaning) for name, meaning in {**plan.relations, **plan.functions}.items()},
+            {name: str(meaning) for name, meaning in {**plan.relations, **plan.functions}.items()},
             {f"${name}": scalar.as_py() for name, scalar in scalars.items()},
             frame.optimized_logical_plan().display_indent(),
             frame.execution_plan().display_indent(),
@@ -75,10 +72,22 @@ class QueryEngine:
         seconds = {"planning": planned - started, "running": time.perf_counter() - planned}
         return replace(found, rows=rows, seconds=seconds)
 
-    def _session(self, plan: SqlPlan, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> SessionContext:
-        values = {name: python_value(given, params) for name, given in plan.inputs.items()}
-        scope = Scope(catalog, snapshot, self._cache, self._search, self._embeddings, values)
-        context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS))
+    def _scope(self, catalog: Catalog, snapshot: Snapshot, params: Mapping[str, Any]) -> Scope:
+        def positions(plan: SqlPlan) -> pa.Table:
+            return self._frame(scope, plan).to_arrow_table()
+
+        scope = Scope(catalog, snapshot, self._cache, self._search, self._embeddings, {}, params, positions)
+        return scope
+
+    def _frame(self, scope: Scope, plan: SqlPlan) -> DataFrame:
+        """A plan, ready to be run."""
+        values = {name: python_value(given, scope.params) for name, given in plan.inputs.items()}
+        scalars = {name: bind(value, scope.params) for name, value in plan.values.items()}
+        context = self._session(plan, replace(scope, values=values))
+        return context.sql(render(plan.tree), param_values=scalars)
+
+    def _session(self, plan: SqlPlan, scope: Scope) -> SessionContext:
+        context = SessionContext(SessionConfig().with_batch_size(BATCH_ROWS).with_target_partitions(1))
         for name, relation in plan.relations.items():
             context.register_record_batches(f'"{name}"', [[bind_relation(scope, relation)]])
         for name, function in plan.functions.items():

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph_sql.engines import searching
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.engines.searching import query_point, text_index, vector_index
 from omnigraph_sql.errors import BadRequest
@@ -42,6 +43,19 @@ Ranked: TypeAlias = dict[str, npt.NDArray[Any]]
 Search: TypeAlias = Callable[[Positions | None], Found]
 Choose: TypeAlias = Callable[[Positions | None], Ranked]
 """From the candidates (None for all entities of the type), each once and ascending."""
+
+
+def bind_search(scope: Scope, function: fn.Search) -> Bound:
+    """What a function of text or vectors does."""
+    match function:
+        case fn.Text():
+            return searching.text(scope, function)
+        case fn.Bm25Score():
+            return searching.score(scope, function)
+        case fn.Distance():
+            return searching.distance(scope, function)
+        case fn.Among():
+            return among(scope, function)
 
 
 def best(scope: Scope, top: fn.Top | fn.FusedTop) -> pa.RecordBatch:

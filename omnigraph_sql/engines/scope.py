@@ -13,6 +13,8 @@ import pyarrow as pa
 from omnigraph_compiler import Catalog
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.planner.logical import Direction
+from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.topology.adjacency import GraphIndex
 from omnigraph_sql.topology.cache import RuntimeCache
@@ -40,6 +42,11 @@ class Scope:
     search: SearchCache
     embeddings: Embeddings
     values: Mapping[str, Any]
+    """What is bound to the inputs of the plan."""
+    params: Mapping[str, Any]
+    """What the caller gave."""
+    run: Callable[[SqlPlan], pa.Table]
+    """Runs another plan on the same snapshot, before this one."""
 
     def table(self, table_key: str) -> TableData:
         """The columns of a table."""
@@ -49,8 +56,19 @@ class Scope:
         """The adjacency of an edge type."""
         return self.cache.index(self.snapshot, self.catalog.edges[edge])
 
+    # What the planner asks (`omnigraph_sql.planner.logical.Facts`)
+
+    def rows(self, table_key: str) -> int:
+        """How many rows a table has."""
+        return self.snapshot.entry(table_key).row_count
+
+    def is_functional(self, edge: str, direction: Direction) -> bool:
+        """Whether every vertex is known to have one neighbour at most."""
+        return self.index(edge).single(direction) is not None
+
 
 def numbers(v: Array) -> npt.NDArray[np.int64]:
-    """Positions as a NumPy array."""
+    """Positions as a NumPy array; -1 for none."""
+    v = v.fill_null(-1) if v.null_count else v
     found: npt.NDArray[np.int64] = v.to_numpy(zero_copy_only=False)
     return found

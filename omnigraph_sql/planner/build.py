@@ -1,17 +1,42 @@
-"""The SQL tree of a read plan: one common table expression per step, positions in columns, values as parameters."""
+"""From a read plan to SQL: lifted to its pattern, rewritten by rules, then one common table expression per step."""
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from omnigraph_compiler import Catalog, ir
+from omnigraph_sql.planner.estimate import Estimate
+from omnigraph_sql.planner.expressions import operand
+from omnigraph_sql.planner.lift import lift
+from omnigraph_sql.planner.logical import Facts, Logical, Pattern, Vertex
 from omnigraph_sql.planner.output import shown_rows
-from omnigraph_sql.planner.plan import Draft, Frame, SqlPlan
+from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, SqlPlan, slot
+from omnigraph_sql.planner.rules import apply_rules
 from omnigraph_sql.planner.steps import matched
 
 
-def build(plan: ir.ReadPlan, catalog: Catalog) -> SqlPlan:
+def build(plan: ir.ReadPlan, catalog: Catalog, facts: Facts) -> SqlPlan:
     """The SQL of a read plan."""
+    query = apply_rules(lift(plan), Estimate(catalog, facts))
     draft = Draft(catalog)
-    tree = shown_rows(draft, matched(draft, Frame(None), plan.steps), plan)
+    draft.hanging = dict(query.hanging)
+    tree = shown_rows(draft, matched(draft, Frame(None), query.steps), query)
+    return _finished(draft, tree, query)
+
+
+def build_positions(vertex: Vertex, value: ir.PropertyRef | None, catalog: Catalog, facts: Facts) -> SqlPlan:
+    """The SQL of the nodes that a vertex allows: their positions `v` and, if asked for, a property as a number `x`."""
+    query = apply_rules(Logical(Pattern((vertex,)), ir.Project(())), Estimate(catalog, facts))
+    draft = Draft(catalog)
+    frame = matched(draft, Frame(None), query.steps)
+    assert frame.name is not None
+    items = [slot(vertex.variable).as_("v", quoted=True)]
+    if value is not None:
+        items.append(exp.cast(operand(draft, frame, value), FLOAT64).as_("x", quoted=True))
+    return _finished(draft, exp.select(*items).from_(exp.to_table(frame.name)), query)
+
+
+def _finished(draft: Draft, tree: exp.Select, query: Logical) -> SqlPlan:
     for name, select in draft.ctes:
         tree = tree.with_(name, as_=select)
-    return SqlPlan(tree, draft.relations, draft.functions, draft.values, draft.inputs, plan.output.items)
+    return SqlPlan(tree, draft.relations, draft.functions, draft.values, draft.inputs, query.output.items, query.applied)

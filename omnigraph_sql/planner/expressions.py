@@ -10,7 +10,7 @@ from omnigraph_compiler import PropType, ir
 from omnigraph_compiler.types import FLOATS, INTEGERS, NUMERIC
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.planner import functions as fn
-from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, column, slot
+from omnigraph_sql.planner.plan import Draft, Frame, column, slot
 from omnigraph_sql.planner.values import Compared, Decided, Listed, Member, Plain
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -98,7 +98,7 @@ def expression(draft: Draft, frame: Frame, expr: ir.Expr) -> exp.Expression:
         case ir.Rrf():
             return column(draft.fused[expr])
         case ir.AggregateCall():
-            return aggregate(draft, frame, expr)
+            raise AssertionError("aggregates belong to groups")
 
 
 def _query(draft: Draft, frame: Frame, query: ir.Expr) -> tuple[str | None, list[exp.Expression]]:
@@ -132,19 +132,6 @@ def _score(draft: Draft, frame: Frame, bm25: ir.Bm25) -> exp.Expression:
     query, more = _query(draft, frame, bm25.query)
     score = fn.Bm25Score(frame.variables[field_.variable], field_.property, query)
     return draft.call(score, slot(field_.variable), *more)
-
-
-def aggregate(draft: Draft, frame: Frame, call: ir.AggregateCall) -> exp.Expression:
-    argument = call.argument
-    if call.function == "count":
-        counted = slot(argument.variable) if isinstance(argument, ir.IdRef) else operand(draft, frame, argument)
-        return exp.Count(this=counted)
-    given = operand(draft, frame, argument)
-    if call.function in ("sum", "avg"):
-        given = exp.cast(given, FLOAT64)
-    kinds: dict[str, Any] = {"sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max}
-    found: exp.Expression = kinds[call.function](this=given)
-    return found
 
 
 def sort_key(draft: Draft, frame: Frame, expr: ir.Expr) -> exp.Expression:

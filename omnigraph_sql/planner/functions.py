@@ -1,17 +1,18 @@
 """What SQL has no word for: the functions and relations that a plan calls by name.
 
 A plan says what each of them means; an engine binds them to the data of one snapshot. In SQL a node or edge variable is its
-position in its table.
+position in its table. Each has a `wish`, the name it would like in the SQL, and a text that says what it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from omnigraph_compiler import PropType
+from omnigraph_compiler import PropType, ir
+from omnigraph_sql.planner.logical import Branch, Direction, Tree
 
-Direction = Literal["out", "in", "both"]
+# Relations -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,13 @@ class Nodes:
     """The relation of all positions of a node table, in one column `v`."""
 
     type: str
+
+    @property
+    def wish(self) -> str:
+        return f"nodes_{self.type}"
+
+    def __str__(self) -> str:
+        return f"all {self.type} nodes"
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,45 @@ class Lookup:
     type: str
     values: tuple[str, ...]
     """Names of the inputs, one for each property of the key."""
+
+    @property
+    def wish(self) -> str:
+        return f"find_{self.type}"
+
+    def __str__(self) -> str:
+        return f"the {self.type} node with a key, by look-up"
+
+
+@dataclass(frozen=True)
+class Support:
+    """The relation of the positions on which everything that hangs there can be matched, in one column `v`."""
+
+    type: str
+    branches: tuple[Branch, ...]
+
+    @property
+    def wish(self) -> str:
+        return f"weighed_{self.type}"
+
+    def __str__(self) -> str:
+        return f"the {self.type} nodes that {_hanging(self.branches)} can be matched on"
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The relation of all edges: position `e` and positions of the two ends, `s` and `d`."""
+
+    edge: str
+
+    @property
+    def wish(self) -> str:
+        return f"edges_{self.edge}"
+
+    def __str__(self) -> str:
+        return f"all {self.edge} edges with their ends"
+
+
+# Columns ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,12 +87,29 @@ class Get:
     """None for the id."""
     comparable: bool = False
 
+    @property
+    def wish(self) -> str:
+        return f"{_type(self.table_key)}_{self.column}{'_key' if self.comparable else ''}"
+
+    def __str__(self) -> str:
+        return f"`{self.column}` of {self.table_key}"
+
 
 @dataclass(frozen=True)
 class IdRank:
     """Position to the place of its id in the order of ids."""
 
     table_key: str
+
+    @property
+    def wish(self) -> str:
+        return f"{_type(self.table_key)}_rank"
+
+    def __str__(self) -> str:
+        return f"the place of the id among those of {self.table_key}"
+
+
+# Traversals ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -55,6 +119,13 @@ class Hop:
     edge: str
     direction: Direction
     with_edges: bool
+
+    @property
+    def wish(self) -> str:
+        return f"{self.edge}_{self.direction}{'_edges' if self.with_edges else ''}"
+
+    def __str__(self) -> str:
+        return f"neighbours along {self.edge} ({self.direction}{', with edges' if self.with_edges else ''})"
 
 
 @dataclass(frozen=True)
@@ -67,13 +138,129 @@ class Reach:
     maximum: int
     reversed: bool
 
+    @property
+    def wish(self) -> str:
+        return f"{self.edge}_{self.direction}_{self.minimum}_{self.maximum}"
+
+    def __str__(self) -> str:
+        return f"within {self.minimum} to {self.maximum} hops along {self.edge} ({self.direction})"
+
 
 @dataclass(frozen=True)
-class HasAny:
-    """Position to whether it has a neighbour."""
+class Single:
+    """Position to its only neighbour, or null."""
 
     edge: str
     direction: Direction
+
+    @property
+    def wish(self) -> str:
+        return f"{self.edge}_{self.direction}_only"
+
+    def __str__(self) -> str:
+        return f"the only neighbour along {self.edge} ({self.direction})"
+
+
+@dataclass(frozen=True)
+class Common:
+    """Two positions to the list of what one hop from each of them leads to."""
+
+    edges: tuple[str, str]
+    directions: tuple[Direction, Direction]
+
+    @property
+    def wish(self) -> str:
+        return f"common_{self.edges[0]}_{self.edges[1]}"
+
+    def __str__(self) -> str:
+        return f"common neighbours along {_both(self.edges, self.directions)}"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Two positions to whether the second is within some hops of the first."""
+
+    edge: str
+    direction: Direction
+    minimum: int
+    maximum: int
+
+    @property
+    def wish(self) -> str:
+        return f"joined_{self.edge}_{self.direction}"
+
+    def __str__(self) -> str:
+        hops = "a hop" if self.maximum == 1 else f"{self.minimum} to {self.maximum} hops"
+        return f"whether one node is {hops} from another along {self.edge} ({self.direction})"
+
+
+# Weights ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Position to the number of ways in which everything that hangs there can be matched."""
+
+    type: str
+    branches: tuple[Branch, ...]
+
+    @property
+    def wish(self) -> str:
+        return f"weight_{self.type}"
+
+    def __str__(self) -> str:
+        return f"in how many ways {_hanging(self.branches)} can be matched on {self.type}"
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """Position to the sum of a property over these ways; null where it is null in all of them."""
+
+    type: str
+    branches: tuple[Branch, ...]
+    of: ir.PropertyRef
+
+    @property
+    def wish(self) -> str:
+        return f"sum_{self.of.property}_{self.type}"
+
+    def __str__(self) -> str:
+        return f"the sum of `{self.of.property}` over the matches of {_hanging(self.branches)} on {self.type}"
+
+
+@dataclass(frozen=True)
+class WeightedCount:
+    """Position to the number of these ways in which a property is not null."""
+
+    type: str
+    branches: tuple[Branch, ...]
+    of: ir.PropertyRef
+
+    @property
+    def wish(self) -> str:
+        return f"count_{self.of.property}_{self.type}"
+
+    def __str__(self) -> str:
+        return f"the matches of {_hanging(self.branches)} on {self.type} that have `{self.of.property}`"
+
+
+@dataclass(frozen=True)
+class CommonWeight:
+    """Two positions to the number of ways in which a vertex that hangs on both can be matched."""
+
+    edges: tuple[str, str]
+    directions: tuple[Direction, Direction]
+    tree: Tree
+
+    @property
+    def wish(self) -> str:
+        return f"common_weight_{self.edges[0]}_{self.edges[1]}"
+
+    def __str__(self) -> str:
+        return f"how many common neighbours there are along {_both(self.edges, self.directions)}"
+
+
+# Search ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -86,6 +273,13 @@ class Text:
     query: str | None
     edits: str | None
 
+    @property
+    def wish(self) -> str:
+        return f"{self.function}_{self.column}"
+
+    def __str__(self) -> str:
+        return f"{self.function} in `{self.column}` of {self.table_key}"
+
 
 @dataclass(frozen=True)
 class Bm25Score:
@@ -94,6 +288,13 @@ class Bm25Score:
     table_key: str
     column: str
     query: str | None
+
+    @property
+    def wish(self) -> str:
+        return f"bm25_{self.column}"
+
+    def __str__(self) -> str:
+        return f"bm25 of `{self.column}` of {self.table_key}"
 
 
 @dataclass(frozen=True)
@@ -105,6 +306,13 @@ class Distance:
     metric: str
     query: str | None
 
+    @property
+    def wish(self) -> str:
+        return f"distance_{self.column}"
+
+    def __str__(self) -> str:
+        return f"{self.metric} distance of `{self.column}` of {self.table_key}"
+
 
 @dataclass(frozen=True)
 class Top:
@@ -115,6 +323,13 @@ class Top:
 
     by: Bm25Score | Distance
     limit: int | None
+
+    @property
+    def wish(self) -> str:
+        return f"best_{self.by.wish}"
+
+    def __str__(self) -> str:
+        return f"{'all' if self.limit is None else f'the best {self.limit}'} by {self.by}"
 
 
 @dataclass(frozen=True)
@@ -129,6 +344,13 @@ class FusedTop:
     k: str | None
     limit: int
 
+    @property
+    def wish(self) -> str:
+        return "best_rrf"
+
+    def __str__(self) -> str:
+        return f"the best {self.limit} by reciprocal ranks of {self.first} and {self.second}"
+
 
 @dataclass(frozen=True)
 class Among:
@@ -141,6 +363,16 @@ class Among:
     top: Top | FusedTop
     variables: int
 
+    @property
+    def wish(self) -> str:
+        return f"{self.top.wish}_among"
+
+    def __str__(self) -> str:
+        return f"{self.top}, among the rows so far"
+
+
+# Values ----------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Exact:
@@ -150,43 +382,28 @@ class Exact:
     left: PropType
     right: PropType
 
+    @property
+    def wish(self) -> str:
+        return "exact_" + {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[self.op]
 
-Relation: TypeAlias = Nodes | Lookup | Top | FusedTop
-Function: TypeAlias = Get | IdRank | Hop | Reach | HasAny | Text | Bm25Score | Distance | Among | Exact
-
-
-def describe(meaning: Relation | Function) -> str:
-    """What a name of a plan stands for, in a few words."""
-    match meaning:
-        case Nodes():
-            return f"all {meaning.type} nodes"
-        case Lookup():
-            return f"the {meaning.type} node with a key, by look-up"
-        case Get():
-            return f"`{meaning.column}` of {meaning.table_key}"
-        case IdRank():
-            return f"the place of the id among those of {meaning.table_key}"
-        case Hop():
-            return f"neighbours along {meaning.edge} ({meaning.direction}{', with edges' if meaning.with_edges else ''})"
-        case Reach():
-            return f"within {meaning.minimum} to {meaning.maximum} hops along {meaning.edge} ({meaning.direction})"
-        case HasAny():
-            return f"whether there is a neighbour along {meaning.edge} ({meaning.direction})"
-        case Text():
-            return f"{meaning.function} in `{meaning.column}` of {meaning.table_key}"
-        case Bm25Score():
-            return f"bm25 of `{meaning.column}` of {meaning.table_key}"
-        case Distance():
-            return f"{meaning.metric} distance of `{meaning.column}` of {meaning.table_key}"
-        case Top() | FusedTop() | Among():
-            return _best(meaning)
-        case Exact():
-            return f"{meaning.left.scalar} {meaning.op} {meaning.right.scalar} by mathematical value"
+    def __str__(self) -> str:
+        return f"{self.left.scalar} {self.op} {self.right.scalar} by mathematical value"
 
 
-def _best(meaning: Top | FusedTop | Among) -> str:
-    if isinstance(meaning, Among):
-        return f"{_best(meaning.top)}, among the rows so far"
-    if isinstance(meaning, FusedTop):
-        return f"the best {meaning.limit} by reciprocal ranks of {describe(meaning.first)} and {describe(meaning.second)}"
-    return f"{'all' if meaning.limit is None else f'the best {meaning.limit}'} by {describe(meaning.by)}"
+Relation: TypeAlias = Nodes | Lookup | Support | Edges | Top | FusedTop
+Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight
+Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
+Search: TypeAlias = Text | Bm25Score | Distance | Among
+Function: TypeAlias = Get | IdRank | Traversal | Messages | Search | Exact
+
+
+def _type(table_key: str) -> str:
+    return table_key.partition(":")[2]
+
+
+def _hanging(branches: tuple[Branch, ...]) -> str:
+    return " and ".join(f"{branch.edge} ({branch.direction})" for branch in branches)
+
+
+def _both(edges: tuple[str, str], directions: tuple[Direction, Direction]) -> str:
+    return " and ".join(f"{edge} ({direction})" for edge, direction in zip(edges, directions, strict=True))

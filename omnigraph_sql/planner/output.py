@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from sqlglot import exp
 
 from omnigraph_compiler import ir
+from omnigraph_compiler.types import FLOATS
 from omnigraph_sql.planner import functions as fn
-from omnigraph_sql.planner.expressions import aggregate, expression, operand, sort_key
+from omnigraph_sql.planner.aggregates import aggregate, is_positive, of_one_row, rows_are_groups
+from omnigraph_sql.planner.expressions import expression, operand, sort_key
+from omnigraph_sql.planner.logical import Logical
 from omnigraph_sql.planner.plan import Draft, Frame, column, ordered, slot
 from omnigraph_sql.planner.ranking import fused, ranked, with_score
 
 
-def shown_rows(draft: Draft, frame: Frame, plan: ir.ReadPlan) -> exp.Select:
+def shown_rows(draft: Draft, frame: Frame, plan: Logical) -> exp.Select:
     if isinstance(plan.output, ir.Aggregate):
         return _grouped(draft, frame, plan.output, plan)
     matches = frame
@@ -49,42 +54,65 @@ def _cut(draft: Draft, frame: Frame, extra: list[str], order: Sequence[exp.Expre
     return Frame(draft.cte(select.limit(limit.count)), frame.variables)
 
 
-def _order(draft: Draft, frame: Frame, plan: ir.ReadPlan) -> list[exp.Expression]:
+def _order(draft: Draft, frame: Frame, plan: Logical) -> list[exp.Expression]:
     if plan.order is None:
         return []
     keys = [ordered(sort_key(draft, frame, key.expr), descending=key.direction == "desc") for key in plan.order.keys]
     return [*keys, *(ordered(sort_key(draft, frame, each)) for each in plan.order.tie_break)]
 
 
-def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: ir.ReadPlan) -> exp.Select:
-    """Groups; ids are fetched when the groups are known, sorting is by what they are."""
+@dataclass(frozen=True)
+class _Group:
+    """An item to group by: what tells groups apart, what is shown of it, and what it is sorted by."""
+
+    key: exp.Expression
+    shown: Callable[[exp.Expression], exp.Expression]
+    sorted: Callable[[exp.Expression], exp.Expression]
+
+
+def _group(draft: Draft, frame: Frame, expr: ir.Expr) -> _Group:
+    """A node is told by its position; so is a property that is its whole key. Values are fetched for groups only."""
+
+    def itself(place: exp.Expression) -> exp.Expression:
+        return place
+
+    if isinstance(expr, ir.IdRef):
+        table_key = frame.variables[expr.variable]
+        get, rank = fn.Get(table_key, "id", None), fn.IdRank(table_key)
+        return _Group(slot(expr.variable), partial(draft.call, get), partial(draft.call, rank))
+    if isinstance(expr, ir.PropertyRef) and _is_key(draft, frame, expr):
+        table_key = frame.variables[expr.variable]
+        get = fn.Get(table_key, expr.property, expr.type)
+        return _Group(slot(expr.variable), partial(draft.call, get), partial(draft.call, get))
+    return _Group(operand(draft, frame, expr), itself, itself)
+
+
+def _is_key(draft: Draft, frame: Frame, expr: ir.PropertyRef) -> bool:
+    kind, _, name = frame.variables[expr.variable].partition(":")
+    return kind == "node" and draft.catalog.nodes[name].key == (expr.property,) and expr.type.scalar not in FLOATS
+
+
+def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: Logical) -> exp.Select:
+    """Groups, in order, cut to the limit."""
     assert frame.name is not None
-    items, keys, shown = [], [], []
-    variables: dict[str, str] = {}
+    items, shown = [], []
+    groups: dict[str, _Group] = {}
+    single = rows_are_groups(draft, plan)
     for number, item in enumerate(output.items):
         name = f"${number}"
         if isinstance(item.expr, ir.AggregateCall):
-            items.append(aggregate(draft, frame, item.expr).as_(name, quoted=True))
+            found = (of_one_row if single else aggregate)(draft, frame, item.expr, plan)
+            items.append(found.as_(name, quoted=True))
             shown.append(column(name).as_(item.name, quoted=True))
-            continue
-        if isinstance(item.expr, ir.IdRef):
-            variables[name] = frame.variables[item.expr.variable]
-            key: exp.Expression = slot(item.expr.variable)
-            shown_key = draft.call(fn.Get(variables[name], "id", None), column(name))
         else:
-            key, shown_key = operand(draft, frame, item.expr), column(name)
-        items.append(key.as_(name, quoted=True))
-        keys.append(key.copy())
-        shown.append(shown_key.as_(item.name, quoted=True))
+            groups[name] = _group(draft, frame, item.expr)
+            items.append(groups[name].key.as_(name, quoted=True))
+            shown.append(groups[name].shown(column(name)).as_(item.name, quoted=True))
     select = exp.select(*items).from_(exp.to_table(frame.name))
-    varying = [key for key in keys if not isinstance(key, exp.Parameter)]
-    if varying:
-        select = select.group_by(*varying)
-    elif keys:
-        # One group at most, and none without rows.
-        select = select.having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0)))
+    if not single:
+        select = _by_groups(draft, frame, select, [group.key.copy() for group in groups.values()], plan)
     grouped = draft.cte(select)
-    order = [] if plan.order is None else _group_order(draft, output, variables, plan.order)
+    order = [] if plan.order is None else _group_order(output, groups, plan.order)
     if plan.limit is not None:
         names = [column(f"${number}") for number in range(len(output.items))]
         cut = exp.select(*names).from_(exp.to_table(grouped))
@@ -94,13 +122,25 @@ def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: ir.ReadPlan
     return final.order_by(*order) if order else final
 
 
-def _group_order(draft: Draft, output: ir.Aggregate, variables: dict[str, str], order: ir.Order) -> list[exp.Expression]:
+def _by_groups(draft: Draft, frame: Frame, select: exp.Select, keys: Sequence[exp.Expression], plan: Logical) -> exp.Select:
+    varying = [key for key in keys if not isinstance(key, exp.Parameter)]
+    if varying:
+        select = select.group_by(*varying)
+        return select.having(is_positive(draft, frame, plan)) if plan.forks else select
+    if not keys:
+        return select
+    # One group at most, and none without rows.
+    none = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+    return select.having(is_positive(draft, frame, plan) if plan.forks else none)
+
+
+def _group_order(output: ir.Aggregate, groups: dict[str, _Group], order: ir.Order) -> list[exp.Expression]:
     places = {item.name: f"${number}" for number, item in enumerate(output.items)}
     by_expr = {item.expr: f"${number}" for number, item in enumerate(output.items)}
 
     def key(expr: ir.Expr) -> exp.Expression:
         name = places[expr.name] if isinstance(expr, ir.ColumnRef) else by_expr[expr]
-        return draft.call(fn.IdRank(variables[name]), column(name)) if name in variables else column(name)
+        return groups[name].sorted(column(name)) if name in groups else column(name)
 
     keys = [ordered(key(each.expr), descending=each.direction == "desc") for each in order.keys]
     return [*keys, *(ordered(key(each)) for each in order.tie_break)]

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from omnigraph_compiler import Catalog, ir
 from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.logical import Branch
 from omnigraph_sql.planner.values import Input, Value
 
 FLOAT64 = "DOUBLE"
@@ -28,6 +29,8 @@ class SqlPlan:
     inputs: dict[str, Input]
     """What the functions and relations take."""
     columns: tuple[ir.OutputItem, ...]
+    applied: tuple[str, ...] = ()
+    """What the rules of the planner did, for people."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Draft:
         self.values: dict[str, Value] = {}
         self.inputs: dict[str, Input] = {}
         self.fused: dict[ir.Rrf, str] = {}
+        self.hanging: dict[str, tuple[Branch, ...]] = {}
+        """What hangs on the variables of the query."""
 
     def _name(self, known: dict[str, Named], meaning: Named, wish: str) -> str:
         for name, other in known.items():
@@ -82,13 +87,13 @@ class Draft:
         known[name] = meaning
         return name
 
-    def relation(self, relation: fn.Relation, wish: str) -> str:
-        """The name of a relation that the engine provides."""
-        return self._name(self.relations, relation, wish)
+    def relation(self, relation: fn.Relation) -> exp.Table:
+        """A relation that the engine provides."""
+        return exp.to_table(self._name(self.relations, relation, relation.wish), quoted=True)
 
     def call(self, function: fn.Function, *arguments: exp.Expression) -> exp.Expression:
         """A call of a function that the engine provides."""
-        return exp.Anonymous(this=self._name(self.functions, function, _wish(function)), expressions=list(arguments))
+        return exp.Anonymous(this=self._name(self.functions, function, function.wish), expressions=list(arguments))
 
     def value(self, value: Value) -> exp.Expression:
         """A parameter for a value."""
@@ -112,28 +117,3 @@ class Draft:
                 return name
         self.inputs[f"i{len(self.inputs) + 1}"] = expr
         return f"i{len(self.inputs)}"
-
-
-def _wish(function: fn.Function) -> str:
-    match function:
-        case fn.Get():
-            suffix = "_key" if function.comparable else ""
-            return f"{function.table_key.partition(':')[2]}_{function.column}{suffix}"
-        case fn.IdRank():
-            return f"{function.table_key.partition(':')[2]}_rank"
-        case fn.Hop():
-            return f"{function.edge}_{function.direction}{'_edges' if function.with_edges else ''}"
-        case fn.Reach():
-            return f"{function.edge}_{function.direction}_{function.minimum}_{function.maximum}"
-        case fn.HasAny():
-            return f"has_{function.edge}_{function.direction}"
-        case fn.Text():
-            return f"{function.function}_{function.column}"
-        case fn.Bm25Score():
-            return f"bm25_{function.column}"
-        case fn.Distance():
-            return f"distance_{function.column}"
-        case fn.Among():
-            return "rrf_among" if isinstance(function.top, fn.FusedTop) else f"{_wish(function.top.by)}_among"
-        case fn.Exact():
-            return "exact_" + {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[function.op]

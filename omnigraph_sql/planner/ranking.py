@@ -10,11 +10,12 @@ from sqlglot import exp
 from omnigraph_compiler import ir
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.expressions import expression
+from omnigraph_sql.planner.logical import Logical, Scan
 from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, column, into, ordered, slot
 from omnigraph_sql.planner.values import Positive
 
 
-def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25, plan: ir.ReadPlan) -> Frame:
+def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25, plan: Logical) -> Frame:
     """The rows that can be among the first by distance or score, with what ranks them."""
     by = _measure(draft, frame, rank)
     limit = None if plan.limit is None else plan.limit.count
@@ -23,7 +24,7 @@ def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25, plan: ir.Read
     return _best(draft, frame, rank.field.variable, fn.Top(by, limit), plan, {"r": "$$rank"})
 
 
-def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
     """The rows of the best entities by the sum of reciprocal ranks, with their place among them."""
     assert plan.limit is not None
     first, second = (_measure(draft, frame, arm) for arm in (rrf.first, rrf.second))
@@ -45,16 +46,16 @@ def _measure(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> fn.Bm25S
     return fn.Distance(table_key, rank.field.property, rank.metric, query)
 
 
-def _is_whole_type(plan: ir.ReadPlan) -> bool:
+def _is_whole_type(plan: Logical) -> bool:
     """Whether the match is every entity of one type, once."""
     match plan.steps:
-        case (ir.NodeScan(filters=()),):
-            return True
+        case (Scan(vertex),):
+            return vertex.is_free and not plan.hanging
     return False
 
 
 def _best(
-    draft: Draft, frame: Frame, variable: str, top: fn.Top | fn.FusedTop, plan: ir.ReadPlan, ranks: dict[str, str]
+    draft: Draft, frame: Frame, variable: str, top: fn.Top | fn.FusedTop, plan: Logical, ranks: dict[str, str]
 ) -> Frame:
     """The rows of the best entities: of the type, or of the rows so far, which are handed over as lists.
 
@@ -65,10 +66,10 @@ def _best(
         if not any(isinstance(item.expr, ir.Rrf) and item.expr not in draft.fused for item in plan.output.items):
             draft.ctes.clear()  # the scan: nothing else asks for it
             draft.relations.clear()
-        table = draft.relation(top, "best")
+        table = draft.relation(top)
         shown = [into(column("v"), variable)]
         shown += [column(name).as_(alias, quoted=True) for name, alias in ranks.items()]
-        return Frame(draft.cte(exp.select(*shown).from_(exp.to_table(table, quoted=True))), frame.variables)
+        return Frame(draft.cte(exp.select(*shown).from_(table)), frame.variables)
     names = [variable, *(name for name in frame.variables if name != variable)]
     lists = [exp.ArrayAgg(this=slot(name)) for name in names]
     rows = exp.Unnest(expressions=[draft.call(fn.Among(top, len(names)), *lists)])
@@ -95,7 +96,7 @@ def _scored(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
     return Frame(draft.cte(kept), frame.variables)
 
 
-def _fused_by_rows(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -> Frame:
+def _fused_by_rows(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
     """As `fused`, where an arm's query differs from row to row."""
     assert plan.limit is not None
     assert frame.name is not None
@@ -114,7 +115,7 @@ def _fused_by_rows(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: ir.ReadPlan) -
     return Frame(draft.cte(joined), frame.variables)
 
 
-def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: ir.ReadPlan, matches: Frame) -> Frame:
+def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: Logical, matches: Frame) -> Frame:
     """The rows with a fused score that does not rank them, though it is about all matches.
 
     Without a limit an arm lists everything it can rank.

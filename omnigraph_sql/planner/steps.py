@@ -7,94 +7,222 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from omnigraph_compiler import ir
 from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.expressions import compare
+from omnigraph_sql.planner.logical import (
+    Close,
+    Hop,
+    Link,
+    Meet,
+    Negation,
+    Restrict,
+    Scan,
+    ScanEdges,
+    Step,
+    Vertex,
+    Where,
+    Without,
+)
 from omnigraph_sql.planner.plan import Draft, Frame, column, into, slot
 
+_HOP = "$$hop"
+_END = "$$end"
 
-def _scan(draft: Draft, frame: Frame, scan: ir.NodeScan) -> Frame:
-    relation = _source(draft, scan)
-    source = exp.select(into(column("v"), scan.variable)).from_(exp.to_table(relation, quoted=True))
-    found = Frame(None, {scan.variable: f"node:{scan.type}"})
+
+def matched(draft: Draft, frame: Frame, steps: Iterable[Step]) -> Frame:
+    """The rows that steps make of the rows before them."""
+    for step in steps:
+        match step:
+            case Scan():
+                frame = _scan(draft, frame, step.vertex)
+            case ScanEdges():
+                frame = _scan_edges(draft, frame, step)
+            case Hop():
+                frame = _hop(draft, frame, step)
+            case Meet():
+                frame = _meet(draft, frame, step)
+            case Close():
+                frame = _close(draft, frame, step.link)
+            case Where():
+                frame = where(draft, frame, [compare(draft, frame, step.condition)])
+            case Restrict():
+                frame = _restrict(draft, frame, step.vertex)
+            case Without():
+                frame = _without(draft, frame, step.negation)
+    return frame
+
+
+# Nodes and edges to begin with
+
+
+def _scan(draft: Draft, frame: Frame, vertex: Vertex) -> Frame:
+    relation, weighed = _source(draft, vertex)
+    source = exp.select(into(column("v"), vertex.variable)).from_(relation)
+    found = Frame(draft.cte(source), {vertex.variable: vertex.table_key})
+    return _beside(draft, frame, _restrict(draft, found, vertex, weighed=weighed))
+
+
+def _source(draft: Draft, vertex: Vertex) -> tuple[exp.Table, bool]:
+    """A relation that a vertex can be taken from, and whether that has seen to what hangs on it."""
+    key = key_values(draft.catalog, vertex)
+    if key is not None:
+        values = tuple(draft.input(value) for value in key)
+        return draft.relation(fn.Lookup(vertex.type, values)), False
+    branches = draft.hanging.get(vertex.variable)
+    if branches:
+        return draft.relation(fn.Support(vertex.type, branches)), True
+    return draft.relation(fn.Nodes(vertex.type)), False
+
+
+def _scan_edges(draft: Draft, frame: Frame, scan: ScanEdges) -> Frame:
+    link = scan.link
+    assert link.edge_variable is not None
+    relation = draft.relation(fn.Edges(link.edge))
+    edges = Frame(draft.cte(exp.select(*map(column, "esd")).from_(relation)), {})
+    if link.filters:
+        assert edges.name is not None
+        one = Frame(None, {link.edge_variable: f"edge:{link.edge}"})
+        raw = exp.select(into(column("e"), link.edge_variable), column("s"), column("d")).from_(exp.to_table(edges.name))
+        inner = draft.cte(raw)
+        conditions = [compare(draft, replace(one, name=inner), each) for each in link.filters]
+        kept = exp.select(slot(link.edge_variable).as_("e", quoted=True), column("s"), column("d"))
+        edges = Frame(draft.cte(kept.from_(exp.to_table(inner)).where(*conditions)), {})
+    ends = (link.source, link.target) if link.direction == "out" else (link.target, link.source)
+    assert edges.name is not None
+    names = [into(column(name), variable) for name, variable in zip("esd", (link.edge_variable, *ends), strict=True)]
+    variables = {
+        link.edge_variable: f"edge:{link.edge}",
+        link.source: scan.source.table_key,
+        link.target: scan.target.table_key,
+    }
+    found = Frame(draft.cte(exp.select(*names).from_(exp.to_table(edges.name))), variables)
+    for vertex in (scan.source, scan.target):
+        found = _restrict(draft, found, vertex)
+    return _beside(draft, frame, found)
+
+
+def _beside(draft: Draft, frame: Frame, found: Frame) -> Frame:
+    """Every row of the one with every row of the other."""
     if frame.name is None:
-        found = replace(found, name=draft.cte(source))
-        return _where(draft, found, [compare(draft, found, each) for each in scan.filters])
-    inner = replace(found, name=draft.cte(source))
-    inner = _where(draft, inner, [compare(draft, inner, each) for each in scan.filters])
+        return found
+    assert found.name is not None
     variables = frame.variables | found.variables
     names = [slot(name) for name in variables]
-    assert inner.name is not None
-    joined = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(inner.name), join_type="cross")
+    joined = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(found.name), join_type="cross")
     return Frame(draft.cte(joined), variables)
 
 
-def _source(draft: Draft, scan: ir.NodeScan) -> str:
-    """All nodes of the type, or those with a key that is given."""
-    node = draft.catalog.nodes[scan.type]
-    given = {
-        each.left.property: each.right
-        for each in scan.filters
-        if each.op == "=" and isinstance(each.left, ir.PropertyRef) and isinstance(each.right, ir.ParamRef | ir.Constant)
-    }
-    if node.key is None or not all(name in given for name in node.key):
-        return draft.relation(fn.Nodes(scan.type), f"nodes_{scan.type}")
-    names = []
-    for name in node.key:
-        value = given[name]
-        assert isinstance(value, ir.ParamRef | ir.Constant)
-        names.append(draft.input(value))
-    return draft.relation(fn.Lookup(scan.type, tuple(names)), f"find_{scan.type}")
+# Traversals
 
 
-def _expand(draft: Draft, frame: Frame, expand: ir.Expand) -> Frame:
+def _hop(draft: Draft, frame: Frame, hop: Hop) -> Frame:
     assert frame.name is not None
+    link, end = hop.link, hop.vertex
+    variables = frame.variables | {end.variable: end.table_key}
+    if link.edge_variable is not None:
+        found = _with_edges(draft, frame, link, hop.start, end.variable)
+        return _restrict(draft, Frame(found.name, found.variables | variables), end)
     kept = [slot(name) for name in frame.variables]
-    variables = frame.variables | {expand.target: f"node:{expand.target_type}"}
-    if expand.edge_variable is not None:
-        call = draft.call(fn.Hop(expand.edge, expand.direction, True), slot(expand.source))
-        unnested = exp.select(*kept, exp.Unnest(expressions=[call]).as_("$$hop", quoted=True))
-        inner = draft.cte(unnested.from_(exp.to_table(frame.name)))
-        fields = [
-            into(exp.Bracket(this=column("$$hop"), expressions=[exp.Literal.string(name)]), variable)
-            for name, variable in (("d", expand.target), ("e", expand.edge_variable))
-        ]
-        select = exp.select(*(each.copy() for each in kept), *fields).from_(exp.to_table(inner))
-        variables |= {expand.edge_variable: f"edge:{expand.edge}"}
-    else:
-        call = draft.call(_traversal(expand), slot(expand.source))
-        unnested_target = into(exp.Unnest(expressions=[call]), expand.target)
-        select = exp.select(*kept, unnested_target).from_(exp.to_table(frame.name))
-    found = Frame(draft.cte(select), variables)
-    return _where(draft, found, [compare(draft, found, each) for each in expand.target_filters])
+    direction = link.seen_from(hop.start)
+    if hop.functional:
+        call = draft.call(fn.Single(link.edge, direction), slot(hop.start))
+        one = Frame(draft.cte(exp.select(*kept, into(call, end.variable)).from_(exp.to_table(frame.name))), variables)
+        known = exp.Not(this=exp.Is(this=slot(end.variable), expression=exp.Null()))
+        return _restrict(draft, where(draft, one, [known]), end)
+    call = draft.call(_traversal(link, hop.start), slot(hop.start))
+    target = into(exp.Unnest(expressions=[call]), end.variable)
+    return _restrict(draft, Frame(draft.cte(exp.select(*kept, target).from_(exp.to_table(frame.name))), variables), end)
 
 
-def _traversal(expand: ir.Expand) -> fn.Function:
-    if (expand.minimum, expand.maximum) == (1, 1):
-        return fn.Hop(expand.edge, expand.direction, False)
-    return fn.Reach(expand.edge, expand.direction, expand.minimum, expand.maximum, expand.reversed)
+def _with_edges(draft: Draft, frame: Frame, link: Link, start: str, end: str) -> Frame:
+    """A row per stored edge: the edge, and its other end as `end`."""
+    assert frame.name is not None
+    assert link.edge_variable is not None
+    kept = [slot(name) for name in frame.variables]
+    call = draft.call(fn.Hop(link.edge, link.seen_from(start), True), slot(start))
+    unnested = exp.select(*kept, exp.Unnest(expressions=[call]).as_(_HOP, quoted=True))
+    inner = draft.cte(unnested.from_(exp.to_table(frame.name)))
+    fields = [
+        into(exp.Bracket(this=column(_HOP), expressions=[exp.Literal.string(name)]), variable)
+        for name, variable in (("d", end), ("e", link.edge_variable))
+    ]
+    select = exp.select(*(each.copy() for each in kept), *fields).from_(exp.to_table(inner))
+    found = Frame(draft.cte(select), frame.variables | {link.edge_variable: f"edge:{link.edge}"})
+    return where(draft, found, [compare(draft, found, each) for each in link.filters], also=(end,))
 
 
-def _where(draft: Draft, frame: Frame, conditions: Sequence[exp.Expression]) -> Frame:
+def _traversal(link: Link, start: str) -> fn.Function:
+    direction = link.seen_from(start)
+    if (link.minimum, link.maximum) == (1, 1):
+        return fn.Hop(link.edge, direction, False)
+    return fn.Reach(link.edge, direction, link.minimum, link.maximum, start != link.source)
+
+
+def _meet(draft: Draft, frame: Frame, meet: Meet) -> Frame:
+    assert frame.name is not None
+    end = meet.vertex
+    first, second = meet.links
+    starts = first.other(end.variable), second.other(end.variable)
+    common = fn.Common((first.edge, second.edge), (first.seen_from(starts[0]), second.seen_from(starts[1])))
+    call = draft.call(common, *map(slot, starts))
+    kept = [slot(name) for name in frame.variables]
+    select = exp.select(*kept, into(exp.Unnest(expressions=[call]), end.variable)).from_(exp.to_table(frame.name))
+    return _restrict(draft, Frame(draft.cte(select), frame.variables | {end.variable: end.table_key}), end)
+
+
+def _close(draft: Draft, frame: Frame, link: Link) -> Frame:
+    if link.edge_variable is None:
+        joined = fn.Joined(link.edge, link.direction, link.minimum, link.maximum)
+        return where(draft, frame, [draft.call(joined, slot(link.source), slot(link.target))])
+    found = _with_edges(draft, frame, link, link.source, _END)
+    same = exp.EQ(this=slot(_END), expression=slot(link.target))
+    return where(draft, found, [same])
+
+
+# Conditions
+
+
+def where(draft: Draft, frame: Frame, conditions: Sequence[exp.Expression], *, also: Sequence[str] = ()) -> Frame:
+    """The rows that satisfy all conditions; `also` are columns to keep besides the variables."""
     if not conditions:
         return frame
     assert frame.name is not None
-    names = [slot(name) for name in frame.variables]
+    names = [slot(name) for name in (*frame.variables, *(name for name in also if name not in frame.variables))]
     select = exp.select(*names).from_(exp.to_table(frame.name)).where(*conditions)
     return Frame(draft.cte(select), frame.variables)
 
 
-def _anti_join(draft: Draft, frame: Frame, anti: ir.AntiJoin) -> Frame:
-    hop = _only_hop(anti)
-    if hop is not None:
-        has_any = draft.call(fn.HasAny(hop.edge, hop.direction), slot(hop.source))
-        return _where(draft, frame, [exp.Not(this=has_any)])
-    outer = [name for name in anti.outer_variables if name in frame.variables]
+def _restrict(draft: Draft, frame: Frame, vertex: Vertex, *, weighed: bool = False) -> Frame:
+    """The conditions of a vertex on rows that have it."""
+    conditions = [compare(draft, frame, each) for each in vertex.filters]
+    branches = draft.hanging.get(vertex.variable)
+    if branches and not weighed:
+        conditions.append(_is_positive(draft.call(fn.Weight(vertex.type, branches), slot(vertex.variable))))
+    frame = where(draft, frame, conditions)
+    for negation in vertex.negations:
+        frame = _without(draft, frame, negation)
+    return frame
+
+
+def _is_positive(number: exp.Expression) -> exp.Expression:
+    return exp.GT(this=number, expression=exp.Literal.number(0))
+
+
+def _without(draft: Draft, frame: Frame, negation: Negation) -> Frame:
+    outer = [name for name in negation.outer if name in frame.variables]
+    if negation.branches is not None:
+        (name,) = outer
+        weight = fn.Weight(frame.variables[name].removeprefix("node:"), negation.branches)
+        none = exp.EQ(this=draft.call(weight, slot(name)), expression=exp.Literal.number(0))
+        return where(draft, frame, [none])
     if not outer:
-        return _without_solutions(draft, frame, anti)
+        return _without_solutions(draft, frame, negation)
     assert frame.name is not None
+    hanging, draft.hanging = draft.hanging, {}
     seeds = exp.select(*(slot(name) for name in outer)).distinct().from_(exp.to_table(frame.name))
-    body = matched(draft, Frame(draft.cte(seeds), {name: frame.variables[name] for name in outer}), anti.inner)
+    body = matched(draft, Frame(draft.cte(seeds), {name: frame.variables[name] for name in outer}), negation.steps)
+    draft.hanging = hanging
     assert body.name is not None
     found = draft.cte(exp.select(*(slot(name) for name in outer)).distinct().from_(exp.to_table(body.name)))
     on = exp.and_(*(exp.EQ(this=slot(name, frame.name), expression=slot(name, found)) for name in outer))
@@ -103,9 +231,11 @@ def _anti_join(draft: Draft, frame: Frame, anti: ir.AntiJoin) -> Frame:
     return Frame(draft.cte(select), frame.variables)
 
 
-def _without_solutions(draft: Draft, frame: Frame, anti: ir.AntiJoin) -> Frame:
+def _without_solutions(draft: Draft, frame: Frame, negation: Negation) -> Frame:
     """A body that has nothing to do with the rows: all stay, or none."""
-    body = matched(draft, Frame(None), anti.inner)
+    hanging, draft.hanging = draft.hanging, {}
+    body = matched(draft, Frame(None), negation.steps)
+    draft.hanging = hanging
     assert body.name is not None
     number = exp.Count(this=exp.Star()).as_("$$solutions", quoted=True)
     counted = draft.cte(exp.select(number).from_(exp.to_table(body.name)))
@@ -114,26 +244,3 @@ def _without_solutions(draft: Draft, frame: Frame, anti: ir.AntiJoin) -> Frame:
     none = exp.EQ(this=column("$$solutions"), expression=exp.Literal.number(0))
     select = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(counted), join_type="cross").where(none)
     return Frame(draft.cte(select), frame.variables)
-
-
-def matched(draft: Draft, frame: Frame, steps: Iterable[ir.Step]) -> Frame:
-    for step in steps:
-        match step:
-            case ir.NodeScan():
-                frame = _scan(draft, frame, step)
-            case ir.Expand():
-                frame = _expand(draft, frame, step)
-            case ir.Filter():
-                condition = ir.Compare(step.left, step.op, step.right)
-                frame = _where(draft, frame, [compare(draft, frame, condition)])
-            case ir.AntiJoin():
-                frame = _anti_join(draft, frame, step)
-    return frame
-
-
-def _only_hop(anti: ir.AntiJoin) -> ir.Expand | None:
-    """The hop of a body that asks for nothing but a neighbour."""
-    match anti.inner:
-        case (ir.Expand(minimum=1, target_filters=()) as hop,) if hop.source in anti.outer_variables:
-            return hop
-    return None

@@ -8,7 +8,9 @@ import numpy as np
 
 from omnigraph_sql.topology.tables import TableData
 from omnigraph_udfs import csr
+from omnigraph_udfs.arrays import Positions
 from omnigraph_udfs.csr import Csr
+from omnigraph_udfs.expand import functional
 
 
 class GraphIndex:
@@ -19,15 +21,20 @@ class GraphIndex:
         self._sources = sources
         self._targets = targets
         self._sets: dict[str, Csr] = {}
+        self._single: dict[str, Positions | None] = {}
         self.is_one_type = sources is targets
+
+    @cached_property
+    def ends(self) -> tuple[Positions, Positions]:
+        """The positions of the source and of the target of every edge, in the order of the edge table."""
+        self._edges.load(["src", "dst"])
+        tails = self._sources.ids.find(self._edges.column("src"))
+        return tails, self._targets.ids.find(self._edges.column("dst"))
 
     @cached_property
     def out(self) -> Csr:
         """Stored edges by source."""
-        self._edges.load(["src", "dst"])
-        tails = self._sources.ids.find(self._edges.column("src"))
-        heads = self._targets.ids.find(self._edges.column("dst"))
-        return csr.build(tails, heads, sources=self._sources.size, width=self._targets.size)
+        return csr.build(*self.ends, sources=self._sources.size, width=self._targets.size)
 
     @cached_property
     def into(self) -> Csr:
@@ -48,6 +55,12 @@ class GraphIndex:
         if direction not in self._sets:
             self._sets[direction] = csr.distinct(self.edges(direction))
         return self._sets[direction]
+
+    def single(self, direction: str) -> Positions | None:
+        """The only neighbour of every vertex, -1 for none; None if some vertex has several."""
+        if direction not in self._single:
+            self._single[direction] = functional(self.neighbours(direction))
+        return self._single[direction]
 
     def without_loops(self, direction: str) -> Csr:
         """Each neighbour once, the vertex itself never."""

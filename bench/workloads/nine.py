@@ -1,0 +1,266 @@
+"""The nine usual questions about a social network."""
+
+from __future__ import annotations
+
+from bench.workloads import Workload
+
+INTEREST, CITY, COUNTRY = "interest-0007", "city-1495", "United States"
+
+MOST_FOLLOWED = Workload(
+    "most_followed",
+    "the three most followed persons",
+    """
+    query q() {
+      match { $f follows $p }
+      return { $p.number, $p.name, count($f) as followers }
+      order { followers desc }
+      limit 3
+    }
+    """,
+    """
+    with top as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 3)
+    select p.number, p.name, top.followers from top join person p on p.id = top.dst order by top.followers desc, p.number
+    """,
+    """
+    match (f:Person)-[:Follows]->(p:Person)
+    return p.number as number, p.name as name, count(*) as followers order by followers desc, number limit 3
+    """,
+    target=0.2,
+)
+CITY_OF_MOST_FOLLOWED = Workload(
+    "city_of_most_followed",
+    "the city of the most followed person",
+    """
+    query q() {
+      match {
+        $f follows $p
+        $p livesIn $c
+      }
+      return { $p.number, $c.name, count($f) as followers }
+      order { followers desc }
+      limit 1
+    }
+    """,
+    """
+    with top as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 1)
+    select p.number, c.name, top.followers
+    from top join person p on p.id = top.dst join lives_in l on l.src = p.id join city c on c.id = l.dst
+    """,
+    """
+    match (f:Person)-[:Follows]->(p:Person)
+    with p, count(*) as followers order by followers desc, p.number limit 1
+    match (p)-[:LivesIn]->(c:City)
+    return p.number, c.name, followers
+    """,
+    target=0.8,
+)
+AGE_BY_CITY = Workload(
+    "age_by_city",
+    "average age by city in a country, the five lowest",
+    """
+    query q($country: String) {
+      match {
+        $k: Country { name: $country }
+        $s stateIn $k
+        $c cityIn $s
+        $p livesIn $c
+      }
+      return { $c.name, avg($p.age) as age }
+      order { age }
+      limit 5
+    }
+    """,
+    """
+    select c.name, avg(p.age) as age
+    from country k join state_in y on y.dst = k.id join city_in x on x.dst = y.src join city c on c.id = x.src
+    join lives_in l on l.dst = c.id join person p on p.id = l.src
+    where k.name = $country group by c.name order by age, c.name limit 5
+    """,
+    """
+    match (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(k:Country)
+    where k.name = $country
+    return c.name as name, avg(p.age) as age order by age, name limit 5
+    """,
+    target=0.8,
+    params={"country": COUNTRY},
+)
+PERSONS_BY_COUNTRY = Workload(
+    "persons_by_country",
+    "persons aged 30 to 40 per country, the three largest",
+    """
+    query q($low: I32, $high: I32) {
+      match {
+        $p: Person
+        $p.age >= $low
+        $p.age <= $high
+        $p livesIn $c
+        $c cityIn $s
+        $s stateIn $k
+      }
+      return { $k.name, count($p) as persons }
+      order { persons desc }
+      limit 3
+    }
+    """,
+    """
+    select k.name, count(*) as persons
+    from person p join lives_in l on l.src = p.id join city_in x on x.src = l.dst join state_in y on y.src = x.dst
+    join country k on k.id = y.dst
+    where p.age >= $low and p.age <= $high group by k.name order by persons desc, k.name limit 3
+    """,
+    """
+    match (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(k:Country)
+    where p.age >= $low and p.age <= $high
+    return k.name as name, count(*) as persons order by persons desc, name limit 3
+    """,
+    target=0.8,
+    params={"low": 30, "high": 40},
+)
+MEN_IN_CITY = Workload(
+    "men_in_city",
+    "men with an interest who live in a city, counted",
+    """
+    query q($interest: String, $city: String) {
+      match {
+        $p: Person { gender: "male" }
+        $i: Interest { name: $interest }
+        $c: City { name: $city }
+        $p hasInterest $i
+        $p livesIn $c
+      }
+      return { count($p) as persons }
+    }
+    """,
+    """
+    select count(*)
+    from person p join has_interest h on h.src = p.id join interest i on i.id = h.dst
+    join lives_in l on l.src = p.id join city c on c.id = l.dst
+    where p.gender = 'male' and i.name = $interest and c.name = $city
+    """,
+    """
+    match (i:Interest)<-[:HasInterest]-(p:Person)-[:LivesIn]->(c:City)
+    where p.gender = 'male' and i.name = $interest and c.name = $city
+    return count(*)
+    """,
+    target=0.8,
+    params={"interest": INTEREST, "city": CITY},
+)
+CITIES_OF_WOMEN = Workload(
+    "cities_of_women",
+    "cities with the most women who share an interest, five",
+    """
+    query q($interest: String) {
+      match {
+        $p: Person { gender: "female" }
+        $i: Interest { name: $interest }
+        $p hasInterest $i
+        $p livesIn $c
+      }
+      return { $c.name, count($p) as persons }
+      order { persons desc }
+      limit 5
+    }
+    """,
+    """
+    select c.name, count(*) as persons
+    from person p join has_interest h on h.src = p.id join interest i on i.id = h.dst
+    join lives_in l on l.src = p.id join city c on c.id = l.dst
+    where p.gender = 'female' and i.name = $interest group by c.name order by persons desc, c.name limit 5
+    """,
+    """
+    match (i:Interest)<-[:HasInterest]-(p:Person)-[:LivesIn]->(c:City)
+    where p.gender = 'female' and i.name = $interest
+    return c.name as name, count(*) as persons order by persons desc, name limit 5
+    """,
+    target=0.8,
+    params={"interest": INTEREST},
+)
+STATE_OF_FANS = Workload(
+    "state_of_fans",
+    "the state with most fans of an interest aged 23 to 30",
+    """
+    query q($interest: String, $low: I32, $high: I32) {
+      match {
+        $i: Interest { name: $interest }
+        $p hasInterest $i
+        $p.age >= $low
+        $p.age <= $high
+        $p livesIn $c
+        $c cityIn $s
+        $s stateIn $k
+      }
+      return { $s.name, $k.name, count($p) as persons }
+      order { persons desc }
+      limit 1
+    }
+    """,
+    """
+    select s.name, k.name, count(*) as persons
+    from person p join has_interest h on h.src = p.id join interest i on i.id = h.dst
+    join lives_in l on l.src = p.id join city_in x on x.src = l.dst join state s on s.id = x.dst
+    join state_in y on y.src = s.id join country k on k.id = y.dst
+    where i.name = $interest and p.age >= $low and p.age <= $high
+    group by s.name, k.name order by persons desc, s.name limit 1
+    """,
+    """
+    match (i:Interest)<-[:HasInterest]-(p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(k:Country)
+    where i.name = $interest and p.age >= $low and p.age <= $high
+    return s.name as name, k.name as country, count(*) as persons order by persons desc, name limit 1
+    """,
+    target=0.8,
+    params={"interest": INTEREST, "low": 23, "high": 30},
+)
+TWO_HOPS = Workload(
+    "two_hops",
+    "paths of two hops, counted",
+    """
+    query q() {
+      match {
+        $a follows $b
+        $b follows $c
+      }
+      return { count($a) as paths }
+    }
+    """,
+    "select count(*) from follows f join follows g on g.src = f.dst",
+    "match (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) return count(*)",
+    target=0.2,
+)
+TWO_HOPS_FILTERED = Workload(
+    "two_hops_filtered",
+    "paths of two hops, the middle under 50, the end over 25",
+    """
+    query q($middle: I32, $end: I32) {
+      match {
+        $a follows $b
+        $b follows $c
+        $b.age < $middle
+        $c.age > $end
+      }
+      return { count($a) as paths }
+    }
+    """,
+    """
+    select count(*)
+    from follows f join person b on b.id = f.dst join follows g on g.src = b.id join person c on c.id = g.dst
+    where b.age < $middle and c.age > $end
+    """,
+    """
+    match (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person)
+    where b.age < $middle and c.age > $end
+    return count(*)
+    """,
+    target=0.2,
+    params={"middle": 50, "end": 25},
+)
+ALL = (
+    MOST_FOLLOWED,
+    CITY_OF_MOST_FOLLOWED,
+    AGE_BY_CITY,
+    PERSONS_BY_COUNTRY,
+    MEN_IN_CITY,
+    CITIES_OF_WOMEN,
+    STATE_OF_FANS,
+    TWO_HOPS,
+    TWO_HOPS_FILTERED,
+)

@@ -1,0 +1,106 @@
+"""How many rows to expect, from the sizes of tables and the kinds of conditions. Only ever about speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from omnigraph_compiler import Catalog, ir
+from omnigraph_sql.planner.logical import Branch, Facts, Link, Vertex
+
+_EQUAL = 0.05
+_OTHER = 0.33
+_NEGATION = 0.5
+
+
+def selectivity(condition: ir.Compare) -> float:
+    """The share of rows that a condition is expected to keep."""
+    return _EQUAL if condition.op == "=" and not isinstance(condition.left, ir.TextMatch) else _OTHER
+
+
+def key_values(catalog: Catalog, vertex: Vertex) -> tuple[ir.ParamRef | ir.Constant, ...] | None:
+    """The values given for the whole key of a vertex, if they are."""
+    key = catalog.nodes[vertex.type].key
+    given = {
+        each.left.property: each.right
+        for each in vertex.filters
+        if each.op == "=" and isinstance(each.left, ir.PropertyRef) and isinstance(each.right, ir.ParamRef | ir.Constant)
+    }
+    if key is None or not all(name in given for name in key):
+        return None
+    return tuple(given[name] for name in key)
+
+
+class Estimate:
+    """Expectations about one snapshot."""
+
+    def __init__(self, catalog: Catalog, facts: Facts) -> None:
+        self.catalog = catalog
+        self.facts = facts
+
+    def size(self, vertex: Vertex) -> float:
+        """All nodes of the type of a vertex; at least one."""
+        return max(1.0, self.facts.rows(vertex.table_key))
+
+    def share(self, vertex: Vertex) -> float:
+        """The share of the nodes of its type that a vertex allows."""
+        if key_values(self.catalog, vertex) is not None:
+            return 1.0 / self.size(vertex)
+        share = _NEGATION ** len(vertex.negations)
+        for condition in vertex.filters:
+            share *= selectivity(condition)
+        return max(share, 1.0 / self.size(vertex))
+
+    def nodes(self, vertex: Vertex) -> float:
+        return self.size(vertex) * self.share(vertex)
+
+    def edges(self, edge: str) -> float:
+        return max(1.0, self.facts.rows(f"edge:{edge}"))
+
+    def edges_left(self, link: Link) -> float:
+        """The edges that the conditions of a link leave."""
+        found = self.edges(link.edge)
+        for condition in link.filters:
+            found *= selectivity(condition)
+        return found
+
+    def fan_out(self, link: Link, start: Vertex, end: Vertex) -> float:
+        """How many rows one row becomes along a link."""
+        around = self.edges_left(link) * (2.0 if link.direction == "both" else 1.0) / self.size(start)
+        reached = sum(around**hops for hops in range(link.minimum, min(link.maximum, 12) + 1))
+        return min(reached, self.size(end)) * self.share(end)
+
+    def support(self, vertex: Vertex, branches: Iterable[Branch]) -> float:
+        """How many nodes a vertex allows that what hangs on it leaves."""
+        found = self.nodes(vertex)
+        for branch in branches:
+            found *= min(1.0, self._ways(branch, vertex))
+        return max(found, 1.0)
+
+    def _ways(self, branch: Branch, parent: Vertex) -> float:
+        """In how many ways a branch matches, for one node."""
+        ways = self.edges(branch.edge) / self.size(parent) * self.share(branch.tree.vertex)
+        for each in branch.tree.branches:
+            ways *= self._ways(each, branch.tree.vertex)
+        return ways
+
+    def walking(self, branch: Branch, parent: Vertex) -> float:
+        """What it costs to walk along a branch from one node."""
+        width = self.edges(branch.edge) / self.size(parent)
+        further = width * self.share(branch.tree.vertex)
+        return width + further * sum(self.walking(each, branch.tree.vertex) for each in branch.tree.branches)
+
+    def sending(self, branch: Branch) -> float:
+        """What it costs to send weights along a branch, once for all nodes."""
+        tree = branch.tree
+        if is_degree(branch):
+            return 0.0
+        deeper = sum(self.sending(each) for each in tree.branches)
+        few = key_values(self.catalog, tree.vertex) is not None
+        own = 0.0 if few or tree.vertex.is_free else self.size(tree.vertex)
+        reached = self.edges(branch.edge) * self.support(tree.vertex, tree.branches) / self.size(tree.vertex)
+        return own + reached + deeper
+
+
+def is_degree(branch: Branch) -> bool:
+    """Whether a branch asks for nothing but a neighbour."""
+    return branch.tree.vertex.is_free and not branch.tree.branches

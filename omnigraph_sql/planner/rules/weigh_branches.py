@@ -1,0 +1,110 @@
+"""Aggregates do not walk along branches that they only count: weights are sent along them instead.
+
+The variables that a query groups by, with the traversals between them, stay. Whatever hangs on them by single hops is taken
+off; a row then counts as often as the branches on its nodes can be matched. A sum over a property somewhere in a branch is
+a weight, too. A node that hangs on two others by a hop each becomes the number of their common neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph_compiler import ir
+from omnigraph_sql.planner.estimate import Estimate
+from omnigraph_sql.planner.logical import Logical, Pattern, Tree, Vertex, components, used_by, variables_of
+from omnigraph_sql.planner.pruning import Pruned, prune
+
+_WEIGHABLE = ("count", "sum", "avg")
+
+
+def weigh_branches(query: Logical, estimate: Estimate) -> Logical:
+    """Take branches off the pattern of a query that aggregates."""
+    if not isinstance(query.output, ir.Aggregate) or not query.pattern.links:
+        return query
+    needed = _needed(query, query.output)
+    forks = not any(call.function in ("min", "max") for call in _calls(query.output))
+    pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), forks=forks)
+    cheap = _cheaper_walked(pruned, query.pattern, estimate)
+    while cheap:
+        needed |= cheap
+        pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), forks=forks)
+        cheap = _cheaper_walked(pruned, query.pattern, estimate) - needed
+    if not pruned.branches and not pruned.forks:
+        return query
+    vertices = tuple(each for each in query.pattern.vertices if each.variable in pruned.left)
+    found = replace(
+        query,
+        pattern=replace(query.pattern, vertices=vertices, links=tuple(pruned.links)),
+        hanging=tuple((name, tuple(branches)) for name, branches in pruned.branches.items() if name in pruned.left),
+        forks=tuple(pruned.forks),
+    )
+    gone = sorted({each.variable for each in query.pattern.vertices} - pruned.left)
+    return found.with_note(f"weights instead of walks: {', '.join(f'${name}' for name in gone)}")
+
+
+def _calls(output: ir.Aggregate) -> list[ir.AggregateCall]:
+    return [item.expr for item in output.items if isinstance(item.expr, ir.AggregateCall)]
+
+
+def _needed(query: Logical, output: ir.Aggregate) -> set[str]:
+    """The node variables that must be in the rows."""
+    pattern = query.pattern
+    used: set[str] = set()
+    for item in output.items:
+        call = item.expr
+        if not isinstance(call, ir.AggregateCall):
+            used |= variables_of(call)
+        elif call.function == "count" and isinstance(call.argument, ir.IdRef):
+            continue
+        elif call.function not in _WEIGHABLE or not isinstance(call.argument, ir.PropertyRef):
+            used |= variables_of(call)
+        elif not pattern.has_vertex(call.argument.variable):
+            used.add(call.argument.variable)
+    for condition in pattern.filters:
+        used |= used_by(condition)
+    for negation in pattern.negations:
+        used |= set(negation.outer)
+    for link in pattern.links:
+        counted = (link.minimum, link.maximum) == (1, 1) and not link.filters and link.edge_variable not in used
+        if not counted or link.source == link.target:
+            used |= set(link.ends)
+    return {name for name in used if pattern.has_vertex(name)}
+
+
+def _with_roots(pattern: Pattern, needed: set[str], estimate: Estimate) -> set[str]:
+    """For a component of which nothing is needed, the vertex to which it is cheapest to send everything."""
+    found = set(needed)
+    for component in components(pattern):
+        names = {each.variable for each in component}
+        if not names & found:
+            best = min(component, key=lambda vertex: (_cost(pattern, needed, vertex, estimate), vertex.variable))
+            found.add(best.variable)
+    return found
+
+
+def _cost(pattern: Pattern, needed: set[str], root: Vertex, estimate: Estimate) -> float:
+    pruned = prune(pattern, needed | {root.variable})
+    branches = pruned.branches.get(root.variable, [])
+    sent = sum(estimate.sending(branch) for branch in branches)
+    return sent + estimate.support(root, branches)
+
+
+def _cheaper_walked(found: Pruned, pattern: Pattern, estimate: Estimate) -> set[str]:
+    """The variables of branches along which few rows walk sooner than weights are sent."""
+    rows = 1.0
+    for name in found.left:
+        rows *= estimate.support(pattern.vertex(name), found.branches.get(name, ()))
+    for link in found.links:
+        start, end = pattern.vertex(link.source), pattern.vertex(link.target)
+        rows *= estimate.fan_out(link, start, end) / max(1.0, estimate.nodes(end))
+    return {
+        name
+        for parent, branches in found.branches.items()
+        for branch in branches
+        if max(rows, 1.0) * estimate.walking(branch, pattern.vertex(parent)) < estimate.sending(branch)
+        for name in _names(branch.tree)
+    }
+
+
+def _names(tree: Tree) -> list[str]:
+    return [tree.vertex.variable, *(name for branch in tree.branches for name in _names(branch.tree))]
