@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph_sql.engines import ranking, traversal
+from omnigraph_sql.engines.matching import matching
 from omnigraph_sql.engines.messages import bind_messages, support
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.planner import functions as fn
@@ -30,6 +31,8 @@ def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
     match relation:
         case fn.Nodes() | fn.Lookup():
             return pa.record_batch([pa.array(traversal.nodes(scope, relation), pa.int64())], names=["v"])
+        case fn.Matching():
+            return pa.record_batch([pa.array(matching(scope, relation))], names=["v"])
         case fn.Support():
             return pa.record_batch([pa.array(support(scope, relation), pa.int64())], names=["v"])
         case fn.Top() | fn.FusedTop():

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph_sql.engines import searching
+from omnigraph_sql.engines.matching import matching
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.engines.searching import query_point, text_index, vector_index
 from omnigraph_sql.errors import BadRequest
@@ -59,8 +60,8 @@ def bind_search(scope: Scope, function: fn.Search) -> Bound:
 
 
 def best(scope: Scope, top: fn.Top | fn.FusedTop) -> pa.RecordBatch:
-    """The best of all entities of a type."""
-    found = _choose(scope, top)(None)
+    """The best of the entities of a type, or of some of them."""
+    found = _choose(scope, top)(None if top.of is None else matching(scope, top.of))
     return pa.record_batch([pa.array(column) for column in found.values()], names=list(found))
 
 

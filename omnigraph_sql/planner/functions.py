@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from omnigraph_compiler import PropType, ir
 from omnigraph_sql.planner.logical import Branch, Direction, Tree
+from omnigraph_sql.planner.values import Compared
 
 # Relations -------------------------------------------------------------------------------------------------------
 
@@ -43,6 +44,22 @@ class Lookup:
 
     def __str__(self) -> str:
         return f"the {self.type} node with a key, by look-up"
+
+
+@dataclass(frozen=True)
+class Matching:
+    """The relation of the positions whose properties compare as they should with values, in one column `v`."""
+
+    type: str
+    conditions: tuple[tuple[str, Compared], ...]
+    """Properties, each with what it is compared with."""
+
+    @property
+    def wish(self) -> str:
+        return f"matching_{self.type}"
+
+    def __str__(self) -> str:
+        return f"{self.type} nodes by {' and '.join(f'`{name}` {value.op} …' for name, value in self.conditions)}"
 
 
 @dataclass(frozen=True)
@@ -323,13 +340,16 @@ class Top:
 
     by: Bm25Score | Distance
     limit: int | None
+    of: Matching | None = None
+    """Which of the entities; None for all, or where they are handed over."""
 
     @property
     def wish(self) -> str:
         return f"best_{self.by.wish}"
 
     def __str__(self) -> str:
-        return f"{'all' if self.limit is None else f'the best {self.limit}'} by {self.by}"
+        found = f"{'all' if self.limit is None else f'the best {self.limit}'} by {self.by}"
+        return found if self.of is None else f"{found}, of {self.of}"
 
 
 @dataclass(frozen=True)
@@ -343,13 +363,16 @@ class FusedTop:
     second: Bm25Score | Distance
     k: str | None
     limit: int
+    of: Matching | None = None
+    """As for `Top`."""
 
     @property
     def wish(self) -> str:
         return "best_rrf"
 
     def __str__(self) -> str:
-        return f"the best {self.limit} by reciprocal ranks of {self.first} and {self.second}"
+        found = f"the best {self.limit} by reciprocal ranks of {self.first} and {self.second}"
+        return found if self.of is None else f"{found}, of {self.of}"
 
 
 @dataclass(frozen=True)
@@ -390,7 +413,7 @@ class Exact:
         return f"{self.left.scalar} {self.op} {self.right.scalar} by mathematical value"
 
 
-Relation: TypeAlias = Nodes | Lookup | Support | Edges | Top | FusedTop
+Relation: TypeAlias = Nodes | Lookup | Matching | Support | Edges | Top | FusedTop
 Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight
 Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
 Search: TypeAlias = Text | Bm25Score | Distance | Among

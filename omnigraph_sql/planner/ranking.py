@@ -12,6 +12,7 @@ from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.expressions import expression
 from omnigraph_sql.planner.logical import Logical, Scan
 from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, column, into, ordered, slot
+from omnigraph_sql.planner.sources import exact_source
 from omnigraph_sql.planner.values import Positive
 
 
@@ -19,7 +20,7 @@ def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25, plan: Logical
     """The rows that can be among the first by distance or score, with what ranks them."""
     by = _measure(draft, frame, rank)
     limit = None if plan.limit is None else plan.limit.count
-    if by is None or (limit is None and not _is_whole_type(plan)):
+    if by is None or (limit is None and _whole_match(draft, plan) is None):
         return _scored(draft, frame, rank)
     return _best(draft, frame, rank.field.variable, fn.Top(by, limit), plan, {"r": "$$rank"})
 
@@ -46,27 +47,28 @@ def _measure(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> fn.Bm25S
     return fn.Distance(table_key, rank.field.property, rank.metric, query)
 
 
-def _is_whole_type(plan: Logical) -> bool:
-    """Whether the match is every entity of one type, once."""
+def _whole_match(draft: Draft, plan: Logical) -> fn.Nodes | fn.Matching | None:
+    """The relation that is all there is to the match, if there is one: its entities are there once each."""
     match plan.steps:
         case (Scan(vertex),):
-            return vertex.is_free and not plan.hanging
-    return False
+            return exact_source(draft, vertex)
+    return None
 
 
 def _best(
     draft: Draft, frame: Frame, variable: str, top: fn.Top | fn.FusedTop, plan: Logical, ranks: dict[str, str]
 ) -> Frame:
-    """The rows of the best entities: of the type, or of the rows so far, which are handed over as lists.
+    """The rows of the best entities: of a whole relation, or of the rows so far, which are handed over as lists.
 
     The lists are gathered side by side in one pass, so the rows are matched once, and the same place in each is one row.
     """
     assert frame.name is not None
-    if _is_whole_type(plan):
+    whole = _whole_match(draft, plan)
+    if whole is not None:
         if not any(isinstance(item.expr, ir.Rrf) and item.expr not in draft.fused for item in plan.output.items):
             draft.ctes.clear()  # the scan: nothing else asks for it
             draft.relations.clear()
-        table = draft.relation(top)
+        table = draft.relation(replace(top, of=whole) if isinstance(whole, fn.Matching) else top)
         shown = [into(column("v"), variable)]
         shown += [column(name).as_(alias, quoted=True) for name, alias in ranks.items()]
         return Frame(draft.cte(exp.select(*shown).from_(table)), frame.variables)

@@ -25,6 +25,7 @@ from omnigraph_sql.planner.logical import (
     Without,
 )
 from omnigraph_sql.planner.plan import Draft, Frame, column, into, slot
+from omnigraph_sql.planner.sources import exact_source
 
 _HOP = "$$hop"
 _END = "$$end"
@@ -57,9 +58,12 @@ def matched(draft: Draft, frame: Frame, steps: Iterable[Step]) -> Frame:
 
 
 def _scan(draft: Draft, frame: Frame, vertex: Vertex) -> Frame:
-    relation, weighed = _source(draft, vertex)
+    exact = exact_source(draft, vertex)
+    relation, weighed = _source(draft, vertex) if exact is None else (draft.relation(exact), False)
     source = exp.select(into(column("v"), vertex.variable)).from_(relation)
     found = Frame(draft.cte(source), {vertex.variable: vertex.table_key})
+    if exact is not None:
+        return _beside(draft, frame, found)
     return _beside(draft, frame, _restrict(draft, found, vertex, weighed=weighed))
 
 

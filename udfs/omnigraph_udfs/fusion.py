@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +63,7 @@ class Arm:
         rows = found[: ranking.find(places, wanted, found)]
         if not len(rows):
             return self
-        ranks = 1 + _below(given, given[rows]) + [_tied_before(given, places, ids, row) for row in rows]
+        ranks = 1 + _below(given, given[rows]) + _tied_before(given, places, ids, rows)
         return Arm(np.concatenate([self.positions, places[rows]]), np.concatenate([self.ranks, ranks]))
 
 
@@ -103,13 +102,18 @@ def _below(values: Floats, bounds: Floats) -> Positions:
     return np.cumsum(counts)[places]
 
 
-def _tied_before(values: Floats, places: Positions, ids: Keys, row: np.integer[Any]) -> int:
-    """How many entities with the same value have a smaller id."""
-    equal = places[values == values[row]]
-    if len(equal) == 1:
-        return 0
-    keys = ids(pa.array(np.append(equal, places[row])))
-    return int(pc.sum(pc.less(keys, keys[-1])).as_py())
+def _tied_before(values: Floats, places: Positions, ids: Keys, rows: Positions) -> Positions:
+    """For each row how many entities with the same value have a smaller id."""
+    equal = [places[values == values[row]] for row in rows]
+    counts = np.zeros(len(rows), np.int64)
+    if sum(map(len, equal)) == len(rows):
+        return counts
+    keys = pc.rank(ids(pa.array(np.concatenate([places[rows], *equal]))), tiebreaker="dense").to_numpy().astype(np.int64)
+    first = len(rows)
+    for number, same in enumerate(equal):
+        counts[number] = np.count_nonzero(keys[first : first + len(same)] < keys[number])
+        first += len(same)
+    return counts
 
 
 def _ranks(arm: Arm, positions: Positions) -> Floats:
