@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -82,17 +81,11 @@ def _dimension(scope: Scope, asked: fn.Distance) -> int:
 
 
 def query_point(scope: Scope, asked: fn.Distance, query: Any) -> npt.NDArray[np.float32] | None:
-    """The vector to be near to: given, or that of a text. Checked before anything is measured."""
+    """The vector to be near to: given, and then checked when parameters were bound, or that of a text."""
     if query is None:
         return None
     if isinstance(query, str):
         query = _embedded(scope, asked, query)
-    name, wanted = f"`{asked.table_key.removeprefix('node:')}.{asked.column}`", _dimension(scope, asked)
-    if len(query) != wanted:
-        text = f"{name} has vectors of {wanted} numbers, the query has {len(query)}"
-        raise BadRequest(text, hint=f"give {wanted} numbers")
-    if any(number is None or not math.isfinite(number) for number in query):
-        raise BadRequest(f"the query for {name} has a component that is no finite number", hint="give finite numbers")
     return np.asarray(query, np.float32)
 
 
