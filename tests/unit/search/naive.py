@@ -108,8 +108,6 @@ def check(graph: og.Graph, model: Model, **target: Any) -> None:
     assert list(ask(FUSED, "v", "q")) == model.fused(7)
     close = {key for key, doc in model.docs.items() if {"sea1", "sea12"} & set((doc.get("t") or "").split())}
     assert set(ask(FUZZY)) == close
-        key for key, doc in model.docs.items() if {"sea1", "sea12"} & set((doc.get("t") or "").split())
-    }
 
 
 def _same(found: Mapping[str, float], wanted: Mapping[str, float]) -> None:
