@@ -116,7 +116,7 @@ class VectorIndex:
         """For each part which of the positions it has, and as which of its rows."""
         if len(self.parts) == 1 and self.parts[0].live is None:
             return [(self.parts[0], slice(None), asked)]
-        homes, found, first = np.where(asked >= 0, self._homes[asked], -1), [], 0
+        homes, found, first = self._homes[asked], [], 0
         for part in self.parts:
             mine = (homes >= first) & (homes < first + len(part.positions))
             found.append((part, mine, homes[mine] - first))
@@ -125,8 +125,8 @@ class VectorIndex:
 
     @cached_property
     def _homes(self) -> Positions:
-        """For each position its row, counted through all parts."""
-        homes, first = np.full(self.size, -1, np.int64), 0
+        """For each position its row, counted through all parts; at the end, where -1 leads to, is none."""
+        homes, first = np.full(self.size + 1, -1, np.int64), 0
         for part in self.parts:
             live = np.flatnonzero(part.positions >= 0)
             homes[part.positions[live]] = first + live
