@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import compile as compile_suite
+from bench import search as search_suite
 from bench import store as store_suite
 from bench.measure import table
 
@@ -33,6 +34,7 @@ SUITES = {
     ),
     "store": Suite(store_suite.INTRO, store_suite.run, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
     "store-huge": Suite(store_suite.HUGE_INTRO, store_suite.run_huge, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
+    "search": Suite(search_suite.INTRO, search_suite.run, search_suite.PACKAGES),
 }
 DEFAULT = ("compile", "store")
 

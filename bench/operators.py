@@ -153,7 +153,7 @@ def text_rows(scale: float) -> list[Row]:
 
     def best() -> object:
         scores = index.bm25(query)
-        return by_id(-scores.values[scores.hits], scores.hits, ids, limit=10)
+        return by_id(-scores.values[scores.hits], scores.hits, ids.take, limit=10)
 
     return [
         Row(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph_sql.engines import searching, traversal
+from omnigraph_sql.engines import ranking, traversal
 from omnigraph_sql.engines.masks import matching
 from omnigraph_sql.engines.messages import bind_messages, support
 from omnigraph_sql.engines.scope import Array, Bound, Scope
@@ -32,6 +32,8 @@ def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
             return pa.record_batch([pa.array(traversal.nodes(scope, relation), pa.int64())], names=["v"])
         case fn.Support():
             return pa.record_batch([pa.array(support(scope, relation), pa.int64())], names=["v"])
+        case fn.Top() | fn.FusedTop():
+            return ranking.best(scope, relation)
         case fn.Edges():
             index = scope.index(relation.edge)
             at = matching(scope, f"edge:{relation.edge}", relation.conditions)
@@ -62,12 +64,8 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
             return traversal.joined(scope, function)
         case fn.Weight() | fn.WeightedSum() | fn.WeightedCount() | fn.CommonWeight():
             return bind_messages(scope, function)
-        case fn.Text():
-            return searching.text(scope, function)
-        case fn.Bm25Score():
-            return searching.score(scope, function)
-        case fn.Distance():
-            return searching.distance(scope, function)
+        case fn.Text() | fn.Bm25Score() | fn.Distance() | fn.Among():
+            return ranking.bind_search(scope, function)
         case fn.Exact():
             return _exact(function)
 

@@ -101,7 +101,7 @@ class QueryEngine:
     def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
         self._storage = storage
         self._cache = RuntimeCache(storage, saves=saves)
-        self._search = SearchCache()
+        self._search = SearchCache(storage, saves=saves)
         self._embeddings = embeddings
         self._plans: Kept[Hashable, Planned] = Kept(_PLANS)
 

@@ -14,17 +14,25 @@ from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.errors import BadRequest, Configuration
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.search.columns import terms, words
+from omnigraph_udfs.nearness import VectorIndex
 from omnigraph_udfs.text import TextIndex
-from omnigraph_udfs.vector import distances
+
+Positions = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
-def _text_index(scope: Scope, table_key: str, column: str) -> TextIndex:
-    table = scope.table(table_key)
-    return scope.search.text(table, column, lambda: table.column(column))
+def text_index(scope: Scope, table_key: str, column: str) -> TextIndex:
+    """The text index of a column."""
+    return scope.search.text(scope.table(table_key), column)
+
+
+def vector_index(scope: Scope, table_key: str, column: str) -> VectorIndex:
+    """The vectors of a column."""
+    return scope.search.vectors(scope.table(table_key), column)
 
 
 def text(scope: Scope, asked: fn.Text) -> Bound:
-    index = _text_index(scope, asked.table_key, asked.column)
+    index = text_index(scope, asked.table_key, asked.column)
     edits = 2 if asked.edits is None else scope.values[asked.edits]
     if edits is not None and edits < 0:
         raise BadRequest(f"fuzzy: the distance {edits} is negative", hint="use 0 or more")
@@ -41,7 +49,7 @@ def text(scope: Scope, asked: fn.Text) -> Bound:
 
 
 def score(scope: Scope, asked: fn.Bm25Score) -> Bound:
-    index = _text_index(scope, asked.table_key, asked.column)
+    index = text_index(scope, asked.table_key, asked.column)
     if asked.query is not None:
         query = terms(scope.values[asked.query] or "")
         return Bound((pa.int64(),), pa.float64(), lambda v: pa.array(index.bm25_at(query, numbers(v))))
@@ -50,23 +58,35 @@ def score(scope: Scope, asked: fn.Bm25Score) -> Bound:
 
 
 def distance(scope: Scope, asked: fn.Distance) -> Bound:
-    table = scope.table(asked.table_key)
-    vectors = scope.search.vectors(table, asked.column, lambda: table.column(asked.column))
+    index = vector_index(scope, asked.table_key, asked.column)
 
-    def measure(query: Any, at: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def measure(query: Any, at: Positions) -> Floats:
         if query is None:
             return np.full(len(at), np.nan)
-        found, known = distances(vectors, np.asarray(query, np.float32), at, metric=asked.metric)  # type: ignore[arg-type]
+        found, known = index.distances(np.asarray(query, np.float32), at, metric=asked.metric)  # type: ignore[arg-type]
         return np.where(known, found, np.nan)
 
     if asked.query is not None:
-        query = scope.values[asked.query]
-        if isinstance(query, str):
-            query = _embedded(scope, asked, query)
-        return Bound((pa.int64(),), pa.float64(), lambda v: pa.array(measure(query, numbers(v)), from_pandas=True))
+        point = query_point(scope, asked, scope.values[asked.query])
+        return Bound((pa.int64(),), pa.float64(), lambda v: pa.array(measure(point, numbers(v)), from_pandas=True))
     run = _per_query(measure, np.float64)
-    kind = pa.list_(pa.field("item", pa.float32()), vectors.matrix.shape[1])
+    kind = pa.list_(pa.field("item", pa.float32()), _dimension(scope, asked))
     return Bound((pa.int64(), kind), pa.float64(), lambda v, q: pa.array(run(v, q), from_pandas=True))
+
+
+def _dimension(scope: Scope, asked: fn.Distance) -> int:
+    found = scope.catalog.nodes[asked.table_key.removeprefix("node:")].properties[asked.column].type.dimension
+    assert found is not None
+    return found
+
+
+def query_point(scope: Scope, asked: fn.Distance, query: Any) -> npt.NDArray[np.float32] | None:
+    """The vector to be near to: given, and then checked when parameters were bound, or that of a text."""
+    if query is None:
+        return None
+    if isinstance(query, str):
+        query = _embedded(scope, asked, query)
+    return np.asarray(query, np.float32)
 
 
 def _embedded(scope: Scope, asked: fn.Distance, text: str) -> Any:

@@ -134,7 +134,7 @@ class _Loop(asyncio.SelectorEventLoop):
         super().__init__()
         self.handing_over = 0
 
-    def call_soon_threadsafe(self, *arguments: Any, **settings: Any) -> Any:
+    def call_soon_threadsafe(self, *arguments: Any, **settings: Any) -> Any:  # type: ignore[override]
         with _counting:
             self.handing_over += 1
         try:
@@ -163,7 +163,7 @@ def _loop() -> _Loop:
 
 @atexit.register
 def _stop_all() -> None:
-    """Wait for the threads of the engine: one that enters or leaves Python while it goes away would end the process badly."""
+    """Wait for the threads of the engine: one that enters or leaves Python as it goes away would end the process badly."""
     if _started is None or _started[0] != os.getpid():
         return
     for stream in list(_LIVE):

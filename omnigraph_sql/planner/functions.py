@@ -391,6 +391,81 @@ class Distance:
         return f"{self.metric} distance of `{self.column}` of {self.table_key}"
 
 
+@dataclass(frozen=True)
+class Top:
+    """The best entities of a type: as many as a limit says and all that tie with the last, or all that have a rank.
+
+    As a relation it has the columns `v`, and `r` for the score or distance.
+    """
+
+    by: Bm25Score | Distance
+    limit: int | None
+    of: Nodes | None = None
+    """Which of the entities; None for all, or where they are handed over."""
+
+    @property
+    def wish(self) -> str:
+        return f"best_{self.by.wish}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return self.by.tables
+
+    def __str__(self) -> str:
+        found = f"{'all' if self.limit is None else f'the best {self.limit}'} by {self.by}"
+        return found if self.of is None else f"{found}, of {self.of}"
+
+
+@dataclass(frozen=True)
+class FusedTop:
+    """The best entities of a type by the sum of reciprocal ranks.
+
+    As a relation it has the columns `v`, `r` for the place among them, and `s` for the sum.
+    """
+
+    first: Bm25Score | Distance
+    second: Bm25Score | Distance
+    k: str | None
+    limit: int
+    of: Nodes | None = None
+    """As for `Top`."""
+
+    @property
+    def wish(self) -> str:
+        return "best_rrf"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (*self.first.tables, *self.second.tables)
+
+    def __str__(self) -> str:
+        found = f"the best {self.limit} by reciprocal ranks of {self.first} and {self.second}"
+        return found if self.of is None else f"{found}, of {self.of}"
+
+
+@dataclass(frozen=True)
+class Among:
+    """Rows as lists, one for each variable, to the list of the rows whose entity is among the best of these rows.
+
+    The first variable is the one that is ranked. The result has a field for each variable, in order (`v0`, `v1`…), and the
+    columns of the ranking.
+    """
+
+    top: Top | FusedTop
+    variables: int
+
+    @property
+    def wish(self) -> str:
+        return f"{self.top.wish}_among"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return self.top.tables
+
+    def __str__(self) -> str:
+        return f"{self.top}, among the rows so far"
+
+
 # Values ----------------------------------------------------------------------------------------------------------
 
 
@@ -414,10 +489,10 @@ class Exact:
         return f"{self.left.scalar} {self.op} {self.right.scalar} by mathematical value"
 
 
-Relation: TypeAlias = Nodes | Lookup | Support | Edges
+Relation: TypeAlias = Nodes | Lookup | Support | Edges | Top | FusedTop
 Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight
 Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
-Search: TypeAlias = Text | Bm25Score | Distance
+Search: TypeAlias = Text | Bm25Score | Distance | Among
 Function: TypeAlias = Get | IdRank | Traversal | Messages | Search | Exact
 
 

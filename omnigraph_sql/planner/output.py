@@ -21,6 +21,7 @@ from omnigraph_sql.planner.ranking import fused, ranked, with_score
 def shown_rows(draft: Draft, frame: Frame, plan: Logical) -> exp.Select:
     if isinstance(plan.output, ir.Aggregate):
         return _grouped(draft, frame, plan.output, plan)
+    matches = frame
     rank = None if plan.order is None else plan.order.rank
     extra: list[str] = []
     order: list[exp.Expression] = []
@@ -28,11 +29,11 @@ def shown_rows(draft: Draft, frame: Frame, plan: Logical) -> exp.Select:
         frame = fused(draft, frame, rank, plan)
         extra, order = ["$$place", draft.fused[rank]], [ordered(column("$$place"))]
     elif rank is not None:
-        frame = ranked(draft, frame, rank)
+        frame = ranked(draft, frame, rank, plan)
         extra, order = ["$$rank"], [ordered(column("$$rank"), descending=isinstance(rank, ir.Bm25))]
     for item in plan.output.items:
         if isinstance(item.expr, ir.Rrf) and item.expr not in draft.fused:
-            frame = with_score(draft, frame, extra, item.expr, plan)
+            frame = with_score(draft, frame, extra, item.expr, plan, matches)
             extra.append(draft.fused[item.expr])
     order += _order(draft, frame, plan)
     if plan.limit is not None:

@@ -10,12 +10,83 @@ from sqlglot import exp
 from omnigraph_compiler import ir
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.expressions import expression
-from omnigraph_sql.planner.logical import Logical
+from omnigraph_sql.planner.logical import Logical, Scan, variables_of
 from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, column, into, ordered, slot
+from omnigraph_sql.planner.sources import exact_source
 from omnigraph_sql.planner.values import Positive
 
 
-def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
+def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25, plan: Logical) -> Frame:
+    """The rows that can be among the first by distance or score, with what ranks them."""
+    by = _measure(draft, frame, rank)
+    limit = None if plan.limit is None else plan.limit.count
+    if by is None or (limit is None and _whole_match(draft, plan) is None):
+        return _scored(draft, frame, rank)
+    return _best(draft, frame, rank.field.variable, fn.Top(by, limit), plan, {"r": "$$rank"})
+
+
+def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
+    """The rows of the best entities by the sum of reciprocal ranks, with their place among them."""
+    assert plan.limit is not None
+    first, second = (_measure(draft, frame, arm) for arm in (rrf.first, rrf.second))
+    if first is None or second is None or not isinstance(rrf.k, ir.ParamRef | ir.Constant | None):
+        return _fused_by_rows(draft, frame, rrf, plan)
+    draft.fused[rrf] = f"$$rrf{len(draft.fused)}"
+    k = None if rrf.k is None else draft.input(rrf.k)
+    top = fn.FusedTop(first, second, k, plan.limit.count)
+    return _best(draft, frame, rrf.first.field.variable, top, plan, {"r": "$$place", "s": draft.fused[rrf]})
+
+
+def _measure(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> fn.Bm25Score | fn.Distance | None:
+    """What ranks an entity, if it is the same for all rows."""
+    if not isinstance(rank.query, ir.ParamRef | ir.Constant):
+        return None
+    table_key, query = frame.variables[rank.field.variable], draft.input(rank.query)
+    if isinstance(rank, ir.Bm25):
+        return fn.Bm25Score(table_key, rank.field.property, query)
+    return fn.Distance(table_key, rank.field.property, rank.metric, query)
+
+
+def _whole_match(draft: Draft, plan: Logical) -> fn.Nodes | None:
+    """The relation that is all there is to the match, if there is one: its entities are there once each."""
+    match plan.steps:
+        case (Scan(vertex),):
+            return exact_source(draft, vertex)
+    return None
+
+
+def _best(
+    draft: Draft, frame: Frame, variable: str, top: fn.Top | fn.FusedTop, plan: Logical, ranks: dict[str, str]
+) -> Frame:
+    """The rows of the best entities: of a whole relation, or of the rows so far, which are handed over as lists.
+
+    The lists are gathered side by side in one pass, so the rows are matched once, and the same place in each is one row.
+    """
+    assert frame.name is not None
+    whole = _whole_match(draft, plan)
+    if whole is not None:
+        if not any(isinstance(item.expr, ir.Rrf) and item.expr not in draft.fused for item in plan.output.items):
+            draft.ctes.clear()  # the scan: nothing else asks for it
+            draft.relations.clear()
+        table = draft.relation(replace(top, of=whole) if whole.conditions else top)
+        shown = [into(column("v"), variable)]
+        shown += [column(name).as_(alias, quoted=True) for name, alias in ranks.items()]
+        return Frame(draft.cte(exp.select(*shown).from_(table)), frame.variables)
+    names = [variable, *(name for name in frame.variables if name != variable)]
+    lists = [exp.ArrayAgg(this=slot(name)) for name in names]
+    rows = exp.Unnest(expressions=[draft.call(fn.Among(top, len(names)), *lists)])
+    listed = draft.cte(exp.select(rows.as_("$$best", quoted=True)).from_(exp.to_table(frame.name)))
+    shown = [into(_field(f"v{place}"), name) for place, name in enumerate(names)]
+    shown += [_field(name).as_(alias, quoted=True) for name, alias in ranks.items()]
+    return Frame(draft.cte(exp.select(*shown).from_(exp.to_table(listed))), frame.variables)
+
+
+def _field(name: str) -> exp.Expression:
+    return exp.Bracket(this=column("$$best"), expressions=[exp.Literal.string(name)])
+
+
+def _scored(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
+    """All rows that have a rank: where it depends on the row, or where all of them are wanted."""
     assert frame.name is not None
     names = [slot(name) for name in frame.variables]
     score = expression(draft, frame, rank).as_("$$rank", quoted=True)
@@ -27,8 +98,8 @@ def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> Frame:
     return Frame(draft.cte(kept), frame.variables)
 
 
-def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
-    """The rows of the best entities by the sum of reciprocal ranks, with their place among them."""
+def _fused_by_rows(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
+    """As `fused`, where an arm's query differs from row to row."""
     assert plan.limit is not None
     assert frame.name is not None
     scores = _scores(draft, frame, rrf, plan.limit.count)
@@ -46,10 +117,13 @@ def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
     return Frame(draft.cte(joined), frame.variables)
 
 
-def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: Logical) -> Frame:
-    """The rows with a fused score that does not rank them. Without a limit an arm lists everything it can rank."""
+def with_score(draft: Draft, frame: Frame, extra: Sequence[str], rrf: ir.Rrf, plan: Logical, matches: Frame) -> Frame:
+    """The rows with a fused score that does not rank them, though it is about all matches.
+
+    Without a limit an arm lists everything it can rank.
+    """
     assert frame.name is not None
-    scores = _scores(draft, frame, rrf, None if plan.limit is None else plan.limit.count)
+    scores = _scores(draft, matches, rrf, None if plan.limit is None else plan.limit.count)
     variable = rrf.first.field.variable
     draft.fused[rrf] = f"$$rrf{len(draft.fused)}"
     names = [into(slot(name, frame.name), name) for name in frame.variables]
@@ -64,8 +138,10 @@ def _scores(draft: Draft, frame: Frame, rrf: ir.Rrf, limit: int | None) -> str:
     """Entities `v` that an arm lists, their sums `s` and places `f`."""
     assert frame.name is not None
     variable = rrf.first.field.variable
-    one = Frame(None, {variable: frame.variables[variable]})
-    candidates = draft.cte(exp.select(slot(variable)).distinct().from_(exp.to_table(frame.name)))
+    # An arm may ask something else in every row; what an entity is worth is then the best of its rows.
+    asked = variables_of(rrf.first.query) | variables_of(rrf.second.query)
+    one = Frame(None, {name: frame.variables[name] for name in (variable, *sorted(asked - {variable}))})
+    candidates = draft.cte(exp.select(*map(slot, one.variables)).distinct().from_(exp.to_table(frame.name)))
     a, b = (_arm(draft, replace(one, name=candidates), arm, limit) for arm in (rrf.first, rrf.second))
     k = draft.value(Positive(rrf.k, "k of rrf", 60))
     both = (
@@ -85,7 +161,12 @@ def _scores(draft: Draft, frame: Frame, rrf: ir.Rrf, limit: int | None) -> str:
 
 def _arm(draft: Draft, frame: Frame, arm: ir.Nearest | ir.Bm25, limit: int | None) -> str:
     variable = arm.field.variable
-    found = ranked(draft, frame, arm)
+    found = _scored(draft, frame, arm)
+    if len(frame.variables) > 1:
+        best_of = exp.Max if isinstance(arm, ir.Bm25) else exp.Min
+        rank = best_of(this=column("$$rank")).as_("$$rank", quoted=True)
+        once = exp.select(slot(variable), rank).from_(exp.to_table(str(found.name))).group_by(slot(variable))
+        found = Frame(draft.cte(once), {variable: frame.variables[variable]})
     assert found.name is not None
     order = [
         ordered(column("$$rank"), descending=isinstance(arm, ir.Bm25)),

@@ -11,7 +11,7 @@ import lance
 
 from omnigraph_udfs.analysis import Analyser
 
-__all__ = ["ANALYSER"]
+__all__ = ["ANALYSER", "ANALYSER_NAME"]
 
 _OPTIONS: dict[str, Any] = {
     "base_tokenizer": "simple",
@@ -33,3 +33,6 @@ def _words(text: str) -> list[str]:
 
 ANALYSER = Analyser(terms=_terms, words=_words)
 """The one analyser of stored text and of query text."""
+
+ANALYSER_NAME = f"lance {lance.__version__}"
+"""Tells tokens of one analyser from those of another; another release of the library may cut texts in another way."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_udfs.arrays import Positions
-from omnigraph_udfs.strings import one_piece
 
-__all__ = ["by_id", "least"]
+__all__ = ["Keys", "by_id", "least"]
+
+Keys = Callable[[pa.Array], pa.Array]
+"""From positions to what sorts like the ids there: the ids, or their places in the order of ids."""
 
 
 def least(values: npt.ArrayLike, limit: int) -> Positions:
@@ -31,18 +35,16 @@ def least(values: npt.ArrayLike, limit: int) -> Positions:
     return chosen[np.argsort(given[chosen], kind="stable")]
 
 
-def by_id(
-    values: npt.ArrayLike, at: npt.ArrayLike, ids: pa.Array | pa.ChunkedArray, *, limit: int | None = None
-) -> Positions:
+def by_id(values: npt.ArrayLike, at: npt.ArrayLike, ids: Keys, *, limit: int | None = None) -> Positions:
     """The order of rows by ascending value, equal ones by id in byte order; the first `limit` of them.
 
     Args:
         values: One number per row. For best-first by a score, its negative.
         at: The position of each row's entity.
-        ids: The id column, in position order. Only ids that break a tie are read.
+        ids: From positions to what sorts like their ids; asked about ids that break a tie only.
         limit: How many to keep; all, if None.
 
-    >>> by_id([2.0, 1.0, 1.0], [0, 2, 1], pa.array(["a", "b", "c"])).tolist()
+    >>> by_id([2.0, 1.0, 1.0], [0, 2, 1], pa.array(["a", "b", "c"]).take).tolist()
     [2, 1, 0]
     """
     given = np.asarray(values, np.float64)
@@ -53,8 +55,7 @@ def by_id(
     tied[:-1] |= tied[1:]
     rows = np.flatnonzero(tied)
     if len(rows):
-        texts = one_piece(ids.take(pa.array(np.asarray(at)[order[rows]])))
-        keys = pa.table({"rank": ranks[rows], "id": texts})
+        keys = pa.table({"rank": ranks[rows], "id": ids(pa.array(np.asarray(at)[order[rows]]))})
         sorted_rows = pc.sort_indices(keys, sort_keys=[("rank", "ascending"), ("id", "ascending")]).to_numpy()
         order[rows] = order[rows][sorted_rows]
     return order[:limit]

@@ -7,8 +7,9 @@ which rows are live, the index over the segments knows (`omnigraph_udfs.text`).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,40 @@ class Segment:
     def documents(self) -> int:
         """How many rows it covers."""
         return len(self.lengths)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All there is to the segment, as arrays by name."""
+        out: dict[str, npt.NDArray[Any]] = {"lengths": self.lengths}
+        for name, held in (("terms", self.terms), ("words", self.words)):
+            out[f"{name}_begin"], out[f"{name}_bytes"] = held.vocabulary.offsets, held.vocabulary.data
+            out[f"{name}_offsets"], out[f"{name}_docs"] = held.offsets, held.docs
+            if held.counts is not None:
+                out[f"{name}_counts"] = held.counts
+        return out
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Segment:
+        """The segment that `arrays` took apart; nothing is copied.
+
+        Raises:
+            KeyError: An array is missing.
+            ValueError: The arrays do not fit together.
+        """
+        held = [
+            Postings(
+                Strings(frozen(arrays[f"{name}_begin"], np.int64), frozen(arrays[f"{name}_bytes"], np.uint8)),
+                arrays[f"{name}_offsets"],
+                arrays[f"{name}_docs"],
+                arrays[f"{name}_counts"] if name == "terms" else None,
+            )
+            for name in ("terms", "words")
+        ]
+        for each in held:
+            size, entries = len(each.vocabulary), len(each.docs)
+            fits = (len(each.offsets), int(each.offsets[-1])) == (size + 1, entries)
+            if not fits or int(each.vocabulary.offsets[-1]) > len(each.vocabulary.data):
+                raise ValueError(f"{size} tokens with {entries} entries do not fit together")
+        return cls(arrays["lengths"], *held)
 
 
 def build_segment(texts: pa.Array | pa.ChunkedArray, analyser: Analyser) -> Segment:

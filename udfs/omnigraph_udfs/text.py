@@ -156,7 +156,7 @@ class TextIndex:
         if _entries(lists) <= len(asked) * len(lists) * LOOK_UP:
             values[known] = self.bm25(terms).values[asked[known]]
             return values
-        documents = np.where(known, self._homes[asked], -1)
+        documents = self._homes[asked]
         weights, first = self._weights(terms, lists), 0
         for part in self.parts:
             mine = (documents >= first) & (documents < first + part.segment.documents)
@@ -172,8 +172,8 @@ class TextIndex:
 
     @cached_property
     def _homes(self) -> Positions:
-        """For each position its row, counted through all segments; -1 for a position without text."""
-        homes, first = np.full(self.size, -1, np.int64), 0
+        """For each position its row, counted through all segments; -1 for one without text, and at the end for none."""
+        homes, first = np.full(self.size + 1, -1, np.int64), 0
         for part in self.parts:
             live = np.flatnonzero(part.positions >= 0)
             homes[part.positions[live]] = first + live

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -37,9 +38,19 @@ def shares(count: int, least: int) -> list[tuple[int, int]]:
 
 
 def in_threads(run: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """The results of `run` on each item, in order; a single item runs in the calling thread."""
+    """The results of `run` on each item, in order; the first runs in the calling thread. `run` must not call this again."""
     work = list(items)
     if len(work) <= 1:
         return [run(item) for item in work]
-    with ThreadPoolExecutor(len(work)) as pool:
-        return list(pool.map(run, work))
+    others = [_pool().submit(run, item) for item in work[1:]]
+    return [run(work[0]), *(other.result() for other in others)]
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads that stay: to start one takes longer than many a share of the work."""
+    return ThreadPoolExecutor(max(cores() - 1, 1), thread_name_prefix="omnigraph")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork

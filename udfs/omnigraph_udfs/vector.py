@@ -31,7 +31,7 @@ __all__ = ["Metric", "Nearest", "Vectors", "distances", "nearest", "nearest_of_m
 
 Metric = Literal["l2", "cosine", "dot"]
 
-BLOCK = 4096
+BLOCK = 1 << 15  # small enough for a cache, large enough that calls do not count
 ROWS_PER_THREAD = 1 << 15
 ROUNDING = 2.0**-53
 
@@ -95,7 +95,9 @@ def distances(vectors: Vectors, query: npt.ArrayLike, at: npt.ArrayLike, *, metr
     """
     point = _query(vectors, query, metric)
     asked = positions(at, len(vectors))
-    there = asked >= 0 if vectors.known is None else (asked >= 0) & vectors.known[asked]
+    there = asked >= 0
+    if vectors.known is not None:
+        there[there] = vectors.known[asked[there]]
     found, known = _exact(vectors, frozen(asked[there], np.int64), point, metric)
     out, out_known = np.zeros(len(asked)), np.zeros(len(asked), np.bool_)
     out[there], out_known[there] = found, known
@@ -173,7 +175,8 @@ def _candidates(vectors: Vectors, candidates: npt.ArrayLike | None) -> Positions
         rows = np.arange(len(vectors)) if vectors.known is None else np.flatnonzero(vectors.known)
     else:
         rows = np.sort(positions(candidates, len(vectors)))
-        rows = rows[rows >= 0] if vectors.known is None else rows[(rows >= 0) & vectors.known[rows]]
+        rows = rows[rows >= 0]
+        rows = rows if vectors.known is None else rows[vectors.known[rows]]
     return frozen(rows, np.int64)
 
 

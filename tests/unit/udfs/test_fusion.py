@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +60,22 @@ def test_nothing_listed_is_nothing_found() -> None:
 def test_k_must_be_positive(k: int) -> None:
     with pytest.raises(ValueError, match=f"k = {k}"):
         rrf(Arm.of([P]), Arm.of([P]), k=k, limit=1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4)), unique_by=lambda pair: pair[0], max_size=30),
+    st.lists(st.integers(0, 30), unique=True, max_size=12),
+    st.integers(1, 12),
+)
+def test_ranks_of_a_few_are_those_of_all(pairs: list[tuple[int, int]], others: list[int], limit: int) -> None:
+    at, values = [place for place, _ in pairs], [float(value) for _, value in pairs]
+    ids = pa.array([f"id-{(7 * place) % 31:02}" for place in range(31)]).take
+    whole = Arm.first(at, values, ids)
+    ranks = dict(zip(whole.positions.tolist(), whole.ranks.tolist(), strict=True))
+
+    short = Arm.first(at, values, ids, limit=limit)
+    found = short.with_ranks_of(others, at, values, ids)
+
+    assert short.positions.tolist() == whole.positions.tolist()[:limit]
+    wanted = {place: rank for place, rank in ranks.items() if rank <= limit or place in others}
+    assert dict(zip(found.positions.tolist(), found.ranks.tolist(), strict=True)) == wanted

@@ -1,0 +1,77 @@
+"""The fragments a table version consists of, as far as derived state is keyed by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph_sql.storage.handles import SnapshotHandle
+
+__all__ = ["FragmentInfo", "fragments", "stored_values"]
+
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class FragmentInfo:
+    """One fragment, with regard to one column.
+
+    Attributes:
+        id: Its number in the table.
+        rows: How many rows its files hold, deleted ones included.
+        field: The number of the column, which a rename does not change.
+        files: The data files that hold the column; their names are never used again.
+        deleted: Which of its rows are deleted in this version, ascending; None if none are.
+    """
+
+    id: int
+    rows: int
+    field: int
+    files: tuple[str, ...]
+    deleted: npt.NDArray[np.int64] | None
+
+    @property
+    def live(self) -> int:
+        """How many rows this version shows."""
+        return self.rows - (0 if self.deleted is None else len(self.deleted))
+
+
+def fragments(handle: SnapshotHandle, column: str) -> tuple[FragmentInfo, ...]:
+    """The fragments of a table version, in the order a scan reads them."""
+    dataset = handle._dataset
+    number = next(field.id() for field in dataset.lance_schema.fields() if field.name() == column)
+    found = dataset.get_fragments()
+    deleted = _deleted(dataset, [each for each in found if each.num_deletions])
+    made = []
+    for each in found:
+        files = tuple(file.path for file in each.metadata.files if number in file.fields)
+        made.append(FragmentInfo(each.fragment_id, each.physical_rows, number, files, deleted.get(each.fragment_id)))
+    return tuple(made)
+
+
+def stored_values(handle: SnapshotHandle, column: str, ids: Sequence[int]) -> Iterator[pa.Array]:
+    """The values of a column in some fragments, in their order: one for each row their files hold, deleted or not."""
+    wanted = set(ids)
+    chosen = [each for each in handle._dataset.get_fragments() if each.fragment_id in wanted]
+    scanner = handle._dataset.scanner(
+        columns=[column], fragments=chosen, with_row_id=True, include_deleted_rows=True, batch_size=BATCH_ROWS
+    )
+    for batch in scanner.to_reader():
+        yield batch.column(column)
+
+
+def _deleted(dataset: Any, found: Iterable[Any]) -> dict[int, npt.NDArray[np.int64]]:
+    """Deleted rows of each of the fragments: those that a scan of its addresses does not show."""
+    out = {}
+    for fragment in found:
+        scanner = dataset.scanner(columns=["_rowaddr"], fragments=[fragment])
+        addresses = scanner.to_table().column(0).to_numpy().astype(np.uint64)
+        gone = np.ones(fragment.physical_rows, np.bool_)
+        gone[(addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)] = False
+        out[fragment.fragment_id] = np.flatnonzero(gone)
+    return out

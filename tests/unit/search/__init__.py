@@ -1,0 +1,1 @@
+"""Search through the public surface, against plain Python."""
