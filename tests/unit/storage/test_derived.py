@@ -1,6 +1,7 @@
 """Where derived files are, and that what comes out of them is what went in."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_the_users_cache_directory_is_the_default(monkeypatch: pytest.MonkeyPatc
 
 def test_arrays_of_any_length_come_back_mapped_and_read_only(tmp_path: Path) -> None:
     files = DerivedFiles(tmp_path)
-    arrays = {"long": np.arange(1000), "short": np.array([7], np.int32), "none": np.empty(0, np.uint64)}
+    arrays: dict[str, Any] = {"long": np.arange(1000), "short": np.array([7], np.int32), "none": np.empty(0, np.uint64)}
 
     assert files.write("kind", "key", {"rows": 3}, arrays)
     found = files.read("kind", "key")
