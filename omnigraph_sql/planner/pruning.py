@@ -28,7 +28,7 @@ def prune(pattern: Pattern, needed: set[str], *, forks: bool = False) -> Pruned:
         if leaf is not None:
             _take_off(found, pattern, leaf)
             continue
-        tip = next((name for name in _spare(found, needed) if _is_tip(_links_at(found, name))), None) if forks else None
+        tip = next((name for name in _spare(found, needed) if _is_tip(found, name)), None) if forks else None
         if tip is None:
             return found
         needed = needed | _fork_off(found, pattern, tip)
@@ -42,8 +42,18 @@ def _links_at(found: Pruned, name: str) -> list[Link]:
     return [link for link in found.links if name in link.ends]
 
 
-def _is_tip(links: list[Link]) -> bool:
-    return len(links) == 2 and all(link.is_hop for link in links) and set(links[0].ends) != set(links[1].ends)
+def _is_tip(found: Pruned, name: str) -> bool:
+    """Whether a vertex hangs by a hop each on two others that hang together without it."""
+    links = _links_at(found, name)
+    if len(links) != 2 or not all(link.is_hop for link in links):
+        return False
+    first, second = (link.other(name) for link in links)
+    reached, others = {first}, [link for link in found.links if link not in links]
+    while True:
+        more = {end for link in others if reached & set(link.ends) for end in link.ends}
+        if more <= reached:
+            return first != second and second in reached
+        reached |= more
 
 
 def _tree(found: Pruned, pattern: Pattern, name: str) -> Tree:
