@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph_compiler import NodeType, entity_id
+from omnigraph_compiler import CompileError, NodeType, entity_id
 from omnigraph_sql.engines.masks import matching
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.planner import functions as fn
@@ -48,11 +49,18 @@ def _with_key(scope: Scope, node: NodeType, values: list[Any]) -> npt.NDArray[np
     if any(value is None for value in values):
         return np.empty(0, np.int64)
     try:
-        found = entity_id(node, dict(zip(node.key, values, strict=True)))
-    except (ValueError, TypeError):
+        found = entity_id(node, dict(zip(node.key, map(_as_json, values), strict=True)))
+    except CompileError:
         return None
     positions = scope.table(f"node:{node.name}").find(pa.array([found], pa.string()), scope.given)
     return positions[positions >= 0]
+
+
+def _as_json(value: Any) -> Any:
+    """A value as a load record has it."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def hop(scope: Scope, asked: fn.Hop) -> Bound:
