@@ -6,7 +6,6 @@ publishes on a branch meet there and the loser looks again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,6 @@ from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 
 RETRY_BUDGET = 5
-FORCED_CONTENTION = "OMNIGRAPH_FORCE_CONTENTION"
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class ManifestBatchPublisher:
     def publish(self, branch: str, changes: Sequence[Change], expected: Mapping[str, Pin], intent: Intent) -> Published:
         """Make changes visible, if every table is where the caller expects it."""
         journal = self._coordinator.journal
-        for attempt in range(RETRY_BUDGET + 1):
+        for _ in range(RETRY_BUDGET + 1):
             snapshot = self._coordinator.fresh(branch)
             self.reconcile(snapshot)
             done = self._replayed(snapshot, intent)
@@ -60,7 +58,8 @@ class ManifestBatchPublisher:
             final = replace(intent, parent_commit_id=parent)
             failpoints.hit("publish.before_merge")
             try:
-                _force_contention(attempt)
+                if failpoints.fires("publish.force_contention"):
+                    raise RowLevelCasContention("forced")
                 rows = manifest_rows(changes, final)
                 merged = self._coordinator.table.merge_rows(lineage(branch), rows, snapshot.manifest_version)
             except RowLevelCasContention:
@@ -100,8 +99,3 @@ def check_expected(snapshot: Snapshot, expected: Mapping[str, Pin]) -> None:
             hint = "read again and repeat the write"
             raise ExpectedVersionMismatch(text, table_key=key, expected=pin.version, actual=actual, hint=hint)
 
-
-def _force_contention(attempt: int) -> None:
-    """Test hook: pretend to lose the first n attempts."""
-    if attempt < int(os.environ.get(FORCED_CONTENTION, "0")):
-        raise RowLevelCasContention("forced")

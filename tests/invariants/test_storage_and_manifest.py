@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql import errors
+from omnigraph_sql import errors, failpoints
 from omnigraph_sql.manifest.snapshot import reconstruct
 from tests.crash.world import (
     INSERT,
@@ -183,7 +183,8 @@ def test_invariant_06_contention_is_retried_at_most_five_times(
     tmp_path: Path, times: int, succeeds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = seeded(tmp_path / "g")
-    monkeypatch.setenv("OMNIGRAPH_FORCE_CONTENTION", str(times))
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, f"publish.force_contention=times({times})")
     if succeeds:
         graph.mutate(INSERT, params={"name": "cleo"})
     else:
