@@ -28,6 +28,15 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Pin:
+    """What a write expects of a table: the version, the table branch and the transaction that made it."""
+
+    version: int
+    branch: str | None = None
+    transaction_uuid: str = ""
+
+
+@dataclass(frozen=True)
 class Definition:
     """A view or schema of a snapshot; without metadata it was dropped, and only its revision is left."""
 
@@ -99,6 +108,11 @@ class Snapshot:
             return defined.revision
         found = self.entries.get(table_key)
         return found.version if found else self.tombstones.get(table_key, 0)
+
+    def expectation(self, table_key: str) -> Pin:
+        """What a write that relies on a key as it is here expects."""
+        entry = self.entries.get(table_key)
+        return Pin(entry.version, entry.branch, entry.transaction_uuid) if entry else Pin(self.pin(table_key))
 
     def defined(self, table_key: str) -> Definition | None:
         """A view or schema that exists."""

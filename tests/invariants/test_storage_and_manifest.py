@@ -254,8 +254,8 @@ def stamp(root: Path) -> int:
 def test_invariant_09_a_newer_stamp_is_refused_everywhere(tmp_path: Path) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
-    set_stamp(root, 4)
     before = heads(graph)
+    set_stamp(root, 4)
     for entry in (
         lambda: og.connect(root),
         lambda: og.connect(root, read_only=True),
@@ -276,8 +276,8 @@ def test_invariant_09_a_newer_stamp_is_refused_everywhere(tmp_path: Path) -> Non
 def test_invariant_09_an_older_stamp_is_migrated_by_read_write_opens_only(tmp_path: Path) -> None:
     root = tmp_path / "g"
     seeded(root)
-    manifest(root).create_branch("__run__7")
     set_stamp(root, 2)
+    manifest(root).create_branch("__run__7")
     version = manifest(root).version
 
     reader = og.connect(root, read_only=True)
