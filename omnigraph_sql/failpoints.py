@@ -3,7 +3,7 @@
 They are compiled in always and inert unless armed. `OMNIGRAPH_FAILPOINTS="name=action[@n],…"` arms them in a process, where
 `@n` means: at the n-th hit only. Actions:
 
-- `error`: an error of the storage family; `panic`: an exception that goes past every handler
+- `error`: an error of the storage family; `interrupt`: what Ctrl-C does; `panic`: an exception that goes past every handler
 - `exit`: ends the process at once, like a crash
 - `stop`: stops the process until somebody continues it (SIGSTOP, SIGCONT); `sleep(ms)` stops the thread for a while
 - `times(n)`: the first n times, for points that ask whether something is to be pretended
@@ -26,7 +26,7 @@ from omnigraph_sql.errors import Storage
 
 VARIABLE = "OMNIGRAPH_FAILPOINTS"
 _RULE = re.compile(
-    r"(?P<name>[a-z_.]+)=(?P<action>error|panic|exit|stop|sleep\((?P<ms>[0-9]+)\)|times\((?P<times>[0-9]+)\))"
+    r"(?P<name>[a-z_.]+)=(?P<action>error|interrupt|panic|exit|stop|sleep\((?P<ms>[0-9]+)\)|times\((?P<times>[0-9]+)\))"
     r"(?:@(?P<nth>[0-9]+))?"
 )
 _EXIT_STATUS = 86
@@ -104,7 +104,7 @@ def _due(name: str, armed: str) -> Iterator[re.Match[str]]:
     for rule in armed.split(","):
         found = _RULE.fullmatch(rule.strip())
         if found is None:
-            known = "error|panic|exit|stop|sleep(ms)|times(n)"
+            known = "error|interrupt|panic|exit|stop|sleep(ms)|times(n)"
             raise ValueError(f"{VARIABLE}: cannot read {rule.strip()!r}; write name={known}[@n]")
         if found["name"] == name and _is_due(name, found["nth"], found["times"]):
             yield found
@@ -114,6 +114,8 @@ def _act(name: str, found: re.Match[str]) -> None:
     match found["action"].partition("(")[0]:
         case "error":
             raise Storage(f"failpoint {name}", storage_class="permanent")
+        case "interrupt":
+            raise KeyboardInterrupt
         case "panic":
             raise Panic(name)
         case "exit":
