@@ -1,4 +1,4 @@
-"""Interleavings that are decided by the test, not by the clock: threads held at failpoints, and real processes stopped there."""
+"""Interleavings that the test decides, not the clock: threads held at failpoints, and real processes stopped there."""
 
 import os
 import signal
@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from omnigraph_sql import failpoints
 from tests.crash.world import spawn
@@ -69,10 +67,11 @@ def resumed(writer: Writer, pause: failpoints.Pause) -> Any:
 
 
 @contextmanager
-def stopped(root: Path, operation: str, point: str) -> Iterator[subprocess.Popen[str]]:
-    """A process without leases that is stopped (SIGSTOP) at a failpoint."""
-    name, at, nth = point.partition("@")
-    process = spawn(root, operation, f"{name}=stop{at}{nth or '@1' * (not at)}", **{LEASES: "off"})
+def stopped(root: Path, operation: str, *points: str, opening: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """A process without leases, stopped (SIGSTOP) at the first of some failpoints; while opening the graph if so said."""
+    rule = ",".join(f"{name}=stop@{nth or 1}" for name, _, nth in (point.partition("@") for point in points))
+    settings = {LEASES: "off"} | ({failpoints.VARIABLE: rule} if opening else {})
+    process = spawn(root, operation, "" if opening else rule, **settings)
     try:
         wait_stopped(process)
         yield process
@@ -88,6 +87,13 @@ def wait_stopped(process: subprocess.Popen[str]) -> None:
     assert found.si_code == os.CLD_STOPPED, process.communicate()[1]
 
 
+def continued_to_the_next(process: subprocess.Popen[str]) -> None:
+    """Let a stopped process go on to the next point where it stops."""
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # takes note of the stop that was waited for
+    process.send_signal(signal.SIGCONT)
+    wait_stopped(process)
+
+
 def continued(process: subprocess.Popen[str]) -> str:
     """Let a stopped process go on to its end; what it printed."""
     process.send_signal(signal.SIGCONT)
@@ -99,8 +105,3 @@ def continued(process: subprocess.Popen[str]) -> str:
 def killed(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.communicate()
-
-
-@pytest.fixture
-def no_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LEASES, "off")

@@ -286,15 +286,24 @@ OPERATIONS: dict[str, Callable[[og.Graph], object]] = {
     "open": lambda graph: graph,
     "create_branch": lambda graph: graph.create_branch("new"),
     "delete_branch": lambda graph: graph.delete_branch("draft"),
+    "stubborn": lambda graph: stubborn(graph, OPERATIONS["many"]),
 }
 
 
+def stubborn(graph: og.Graph, operation: Callable[[og.Graph], object]) -> None:
+    """An operation that is interrupted from the keyboard, in a process that goes on living and tries it again."""
+    try:
+        operation(graph)
+    except KeyboardInterrupt:
+        assert_settled(graph)
+        operation(graph)
 
-def burst(graph: og.Graph, prefix: str, count: int = 3) -> list[str]:
+
+def burst(graph: og.Graph, prefix: str, count: int = 3, tries: int = 50) -> list[str]:
     """Insert persons one by one; a writer that is told to try again does. Prints and returns those that were accepted."""
     accepted = []
     for number in range(count):
-        for _ in range(50):
+        for _ in range(tries):
             try:
                 graph.mutate(INSERT, params={"name": f"{prefix}-{number}"}, actor="op")
             except (errors.Conflict, errors.ExpectedVersionMismatch):
