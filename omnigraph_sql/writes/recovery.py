@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -144,7 +144,7 @@ def _still_stands(sidecar: Sidecar, snapshot: Snapshot) -> bool:
 
 def _discard(engine: Engine, sidecar: Sidecar) -> None:
     """Forget an operation whose branch is gone; nothing can show what it did any more."""
-    _drop_forks(engine, sidecar)
+    _drop_forks(engine, sidecar, shown=frozenset())
     _finish(engine, sidecar, "OrphanedBranchDiscarded", None, ())
 
 
@@ -231,7 +231,7 @@ def roll_back(engine: Engine, sidecar: Sidecar) -> Commit | None:
             continue
         if look.published is not None:
             return look.published
-        _drop_forks(engine, sidecar)
+        _drop_forks(engine, sidecar, shown={entry.branch for entry in look.snapshot.entries.values()})
         _finish(engine, sidecar, "RolledBack", commit or look.undone, [(each, each.pin) for each in first])
         return None
     text = f"operation {sidecar.operation_id} could not be undone yet: others kept publishing"
@@ -272,10 +272,10 @@ def _restore(engine: Engine, sidecar: Sidecar, entry: Entry) -> Update:
     return Update(entry.table_key, state.version, entry.branch, state.row_count, state.transaction_uuid)
 
 
-def _drop_forks(engine: Engine, sidecar: Sidecar) -> None:
-    """Remove the forks of an operation that can no longer be published."""
+def _drop_forks(engine: Engine, sidecar: Sidecar, shown: Set[str | None]) -> None:
+    """Remove the forks of an operation that can no longer be published; never one that the branch shows."""
     for table in sidecar.tables:
-        if table.fork_from is not None and table.table_branch is not None:
+        if table.fork_from is not None and table.table_branch is not None and table.table_branch not in shown:
             engine.storage.force_delete_branch(table.table_path, table.table_branch)
 
 
