@@ -122,7 +122,7 @@ class ManifestBatchPublisher:
     def reconcile(self, snapshot: Snapshot) -> None:
         """Record the head's commit if the writer that published it died before doing so."""
         if snapshot.head is not None:
-            self._coordinator.journal.record(lineage(snapshot.branch), snapshot.manifest_version, snapshot.head)
+            self._coordinator.journal.record(lineage(snapshot.branch), snapshot.head_version, snapshot.head)
 
     def _replayed(self, snapshot: Snapshot, intent: Intent) -> Commit | None:
         """A commit of this branch that is this one, or carries its idempotency key."""

@@ -23,6 +23,7 @@ from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
+LANDED: Final = "_row_last_updated_at_version"
 _CONTENTION: Final = "Too many concurrent writers"
 _COMPACT_AT: Final = 32
 
@@ -98,10 +99,14 @@ class ManifestTable:
         return self._open(branch, version)
 
     def read(self, opened: ManifestVersion, since: int | None = None) -> list[dict[str, Any]]:
-        """The rows of a version; with `since`, only those that were added or replaced after that version."""
+        """The rows of a version; with `since`, only those that were added or replaced after that version.
+
+        Each says under `LANDED` at which version it was written.
+        """
         self.calls["read" if since is None else "refresh"] += 1
-        changed = None if since is None else f"_row_last_updated_at_version > {since}"
-        rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
+        changed = None if since is None else f"{LANDED} > {since}"
+        columns = [*ROW_SCHEMA.names, LANDED]
+        rows: list[dict[str, Any]] = opened._dataset.to_table(columns=columns, filter=changed).to_pylist()
         return rows
 
     def raise_stamp(self, branch: str | None, stamp: int) -> None:

@@ -434,6 +434,23 @@ def test_race_08_a_branch_made_before_the_journal_follows_shares_the_commit(tmp_
     assert len(graph.commits("draft")) == 4
 
 
+@pytest.mark.usefixtures("leases")
+def test_race_08_the_journal_says_where_a_commit_landed_whoever_records_it(tmp_path: Path) -> None:
+    """Upkeep adds versions to the manifest that publish nothing; a commit recorded after them is still the same commit."""
+    root = tmp_path / "g"
+    graph = seeded(root)
+    other = og.connect(root)
+    with paused("journal.before_append", insert(graph, "cleo")) as (writer, pause):
+        landed = other.snapshot().manifest_version
+        lance.dataset(str(root / "__manifest")).update_schema_metadata({"upkeep": "yes"})
+        assert og.connect(root, read_only=True).commits()[0].manifest_version == landed
+        insert_team(other, "blue")()
+        resumed(writer, pause)
+
+    graph = settled(root)
+    assert graph.commits()[1].manifest_version == landed
+
+
 # 9 ------------------------------------------------------------------------------------------------------------------
 
 
