@@ -285,7 +285,7 @@ class Graph:
         snapshot = self.snapshot(branch=branch)
         if snapshot.head is None:
             return []
-        head = commit_of(lineage(snapshot.branch), snapshot.manifest_version, snapshot.head)
+        head = commit_of(lineage(snapshot.branch), snapshot.head_version, snapshot.head)
         return self._engine.coordinator.journal.history(head.graph_commit_id, head)
 
     def commit(self, commit_id: str) -> Commit:

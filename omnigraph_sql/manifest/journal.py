@@ -113,6 +113,11 @@ class CommitGraph:
             self._known[commit_id] = commit
         return commit
 
+    def find_undo(self, operation_id: str) -> Commit | None:
+        """The commit that took an operation back."""
+        row = self._log.find("message", undo_message(operation_id))
+        return None if row is None else Commit(**row)
+
     def find_key(self, idempotency_key: str, head: str | None) -> Commit | None:
         """The commit of a branch's history that carries an idempotency key."""
         row = self._log.find("idempotency_key", idempotency_key)
@@ -145,6 +150,11 @@ class CommitGraph:
                     if children[parent] == 0:
                         heapq.heappush(ready, (_order(commits[parent]), parent))
         return ordered
+
+
+def undo_message(operation_id: str) -> str:
+    """The message of the commit that takes an operation back; by it the commit is found."""
+    return f"undo of {operation_id}"
 
 
 def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Commit:

@@ -16,13 +16,14 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from omnigraph_sql.errors import NotFound, RowLevelCasContention
+from omnigraph_sql.errors import NotFound, RowLevelCasContention, UnsupportedFormat
 from omnigraph_sql.storage.columns import PRIMARY_KEY
 from omnigraph_sql.storage.objects import ObjectStore, translate
 from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
+LANDED: Final = "_row_last_updated_at_version"
 _CONTENTION: Final = "Too many concurrent writers"
 _COMPACT_AT: Final = 32
 
@@ -98,27 +99,43 @@ class ManifestTable:
         return self._open(branch, version)
 
     def read(self, opened: ManifestVersion, since: int | None = None) -> list[dict[str, Any]]:
-        """The rows of a version; with `since`, only those that were added or replaced after that version."""
+        """The rows of a version; with `since`, only those that were added or replaced after that version.
+
+        Each says under `LANDED` at which version it was written.
+        """
         self.calls["read" if since is None else "refresh"] += 1
-        changed = None if since is None else f"_row_last_updated_at_version > {since}"
-        rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
+        changed = None if since is None else f"{LANDED} > {since}"
+        columns = [*ROW_SCHEMA.names, LANDED]
+        rows: list[dict[str, Any]] = opened._dataset.to_table(columns=columns, filter=changed).to_pylist()
         return rows
 
-    def set_stamp(self, branch: str | None, stamp: int) -> None:
-        self.calls["annotate"] += 1
-        dataset = self.newest(branch)._dataset
-        dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
-
-    def is_annotated(self, branch: str | None) -> bool:
-        field = self.newest(branch)._dataset.schema.field("object_id")
-        return bool(field.metadata and next(iter(PRIMARY_KEY)) in field.metadata)
+    def raise_stamp(self, branch: str | None, stamp: int) -> None:
+        """Set the format of a branch of the manifest, unless it has this one or a later one already. Safe to race."""
+        while (opened := self.newest(branch)).stamp < stamp:
+            self.calls["annotate"] += 1
+            try:
+                # From the version just looked at: two stamps given at once conflict.
+                opened._dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
+            except OSError as error:
+                if self.newest(branch).version == opened.version:
+                    raise translate(error, MANIFEST) from error
 
     def annotate(self, branch: str | None) -> None:
-        """Make `object_id` the key, once: without it two writers landing one row are not noticed."""
+        """Make `object_id` the key, once: without it two writers landing one row are not noticed. Safe to race."""
+        opened = self.newest(branch)
+        keys = _keys(opened._dataset.schema)
+        if keys not in ([], ["object_id"]):
+            text = f"the manifest has the key {', '.join(keys)}, where object_id is expected"
+            raise UnsupportedFormat(text, found=", ".join(keys), supported="object_id")
+        if keys:
+            return
         self.calls["annotate"] += 1
         metadata = {key.decode(): value.decode() for key, value in PRIMARY_KEY.items()}
-        dataset = self.newest(branch)._dataset
-        dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
+        try:
+            opened._dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
+        except OSError as error:
+            if _keys(self.newest(branch)._dataset.schema) != ["object_id"]:
+                raise translate(error, MANIFEST) from error
 
     def merge_rows(self, branch: str | None, rows: list[dict[str, Any]], base_version: int) -> Merged:
         """Upsert rows in one atomic step, from the version the caller looked at.
@@ -225,6 +242,21 @@ class AppendLog:
         if _compact(dataset):
             self.calls["compact"] += 1
 
+    def append_once(self, row: dict[str, Any], key: str) -> None:
+        """Append a row unless one with its key is there, also when several processes do so at once.
+
+        The key column is annotated: a merge that finds its row landed meanwhile runs again, and then it matches.
+        """
+        table = pa.Table.from_pylist([row], schema=self._schema)
+        if not self.exists() and self._create(str(self._objects.path(self._name)), table):
+            return
+        self.calls["append"] += 1
+        builder = self._open().merge_insert(key).when_not_matched_insert_all()
+        try:
+            builder.use_index(False).execute(table)  # inline-commit-ok: a log
+        except OSError as error:
+            raise translate(error, self._name) from error
+
     def _create(self, uri: str, table: pa.Table) -> bool:
         """Create the log with its first rows; False when somebody else was faster.
 
@@ -265,6 +297,11 @@ class AppendLog:
         """The newest version, for one scan of it."""
         self.calls["scan"] += 1
         return lance.dataset(str(self._objects.path(self._name)), session=self._session)
+
+
+def _keys(schema: pa.Schema) -> list[str]:
+    """Columns that are annotated as the key."""
+    return [field.name for field in schema if field.metadata and next(iter(PRIMARY_KEY)) in field.metadata]
 
 
 def _is_crowded(dataset: Any) -> bool:

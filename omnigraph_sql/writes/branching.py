@@ -20,6 +20,8 @@ def create_branch(engine: Engine, name: str, base: str = MAIN, actor: str | None
     name = name.strip()
     with engine.locks.hold([f"__branch__\0{name}"]):
         snapshot = engine.coordinator.fresh(engine.coordinator.require(base))
+        # The new branch shares the head: recorded now, it is recorded as a commit of the branch that made it.
+        engine.publisher.reconcile(snapshot)
         engine.coordinator.create_branch(name, snapshot)
         record = {
             "name": name,

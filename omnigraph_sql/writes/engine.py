@@ -14,6 +14,7 @@ from omnigraph_sql.manifest.coordinator import ManifestCoordinator
 from omnigraph_sql.manifest.journal import CommitGraph
 from omnigraph_sql.manifest.publisher import ManifestBatchPublisher
 from omnigraph_sql.storage.catalogue import AppendLog, ManifestTable
+from omnigraph_sql.storage.columns import PRIMARY_KEY
 from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.tables import InlineCommitResidual, TableStorage, open_storage
 from omnigraph_sql.writes.locks import WriteQueueManager
@@ -25,7 +26,7 @@ _AUDIT_SCHEMA = pa.schema(
         pa.field("graph_commit_id", pa.string()),
         pa.field("recovery_kind", pa.string(), nullable=False),
         pa.field("recovery_for_actor", pa.string()),
-        pa.field("operation_id", pa.string(), nullable=False),
+        pa.field("operation_id", pa.string(), nullable=False, metadata=PRIMARY_KEY),
         pa.field("sidecar_writer_kind", pa.string(), nullable=False),
         pa.field("per_table_outcomes", pa.string(), nullable=False),
         pa.field("created_at", pa.int64(), nullable=False),

@@ -6,7 +6,7 @@ files; a failure after it is undone here, under the same sidecar, or by whoever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -18,17 +18,20 @@ from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphErr
 from omnigraph_sql.manifest.changes import Define, Pin, RegisterTable, Tombstone, Update
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, lineage
 from omnigraph_sql.manifest.journal import Commit
-from omnigraph_sql.manifest.publisher import check_expected
+from omnigraph_sql.manifest.publisher import Published, check_expected, check_incarnation
 from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.objects import translate
 from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
-from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep, undo_unclaimed
+from omnigraph_sql.writes.recovery import now_us, settle, sweep, undo_unclaimed
 from omnigraph_sql.writes.sidecar import Sidecar, SidecarTable
 from omnigraph_sql.writes.upsert import stage_upsert
 
 REPREPARE_ATTEMPTS = 3
+RETRIED = ("commit", "rebased", "undone", "branch replaced")
+"""Conflicts after which a write that does not depend on exact content is prepared again."""
 T = TypeVar("T")
 
 
@@ -123,7 +126,7 @@ def execute(
             return _gated(engine, branch, first, prepare, provenance, precondition)
         except (Conflict, ExpectedVersionMismatch) as error:
             # Our effects are undone by now. A write that does not depend on exact content looks again.
-            retry = isinstance(error, ExpectedVersionMismatch) or error.reason in ("commit", "rebased")
+            retry = isinstance(error, ExpectedVersionMismatch) or error.reason in RETRIED
             if not retry or _is_strict(first.prepared) or attempt == REPREPARE_ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
@@ -176,6 +179,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
         replay = _replay(engine, fresh, provenance)
         if replay is not None:
             return Outcome(replay, attempt.prepared.result, replayed=True)
+        check_incarnation(branch, attempt.snapshot.incarnation, fresh.incarnation)
         check_expected(fresh, _expected(attempt))
         if attempt.prepared.is_empty:
             return Outcome(None, attempt.prepared.result)
@@ -201,15 +205,12 @@ def _touched(attempt: Attempt[T]) -> set[str]:
 
 
 def _moved(attempt: Attempt[T], fresh: Snapshot) -> bool:
-    return any(attempt.snapshot.state(key) != fresh.state(key) for key in _touched(attempt))
+    replaced = attempt.snapshot.incarnation != fresh.incarnation
+    return replaced or any(attempt.snapshot.state(key) != fresh.state(key) for key in _touched(attempt))
 
 
 def _expected(attempt: Attempt[T]) -> dict[str, Pin]:
-    pins = {}
-    for key in _touched(attempt):
-        entry = attempt.snapshot.entries.get(key)
-        pins[key] = Pin(entry.version, entry.branch, entry.transaction_uuid) if entry else Pin(attempt.snapshot.pin(key))
-    return pins
+    return {key: attempt.snapshot.expectation(key) for key in _touched(attempt)}
 
 
 # Staging ---------------------------------------------------------------------------------------------------------
@@ -291,28 +292,34 @@ def _commit(engine: Engine, branch: str, attempt: Attempt[T], provenance: Proven
     sidecar = _sidecar(engine, branch, attempt, provenance, operation_id)
     if not sidecar.tables:
         # Nothing but rows of the manifest: the publish is the whole operation, and it is atomic by itself.
-        published = engine.publisher.publish(branch, sidecar.changes, _expected(attempt), sidecar.intent)
-        return Outcome(published.commit, attempt.prepared.result, published.replayed)
+        return _outcome(sidecar, attempt, _publish(engine, sidecar, ()).commit)
     with engine.locks.own(operation_id), _undone(engine, sidecar) as effects:
-        effects.recovered = None
         engine.sidecars.write(sidecar)
         effects.started = True
         failpoints.hit("write.post_sidecar_pre_effect")
         updates = [_effect(engine, sidecar, attempt, write) for write in _ordered(attempt)]
-        changes = [*sidecar.changes, *updates]
         failpoints.hit("write.post_effects_pre_publish")
-        published = engine.publisher.publish(branch, changes, _expected(attempt), sidecar.intent)
+        published = _publish(engine, sidecar, updates)
         if published.commit.graph_commit_id != sidecar.intent.graph_commit_id:
             # The idempotency key was published by somebody else meanwhile: theirs stands, ours is undone.
-            _settle(engine, sidecar)
-            return Outcome(published.commit, attempt.prepared.result, replayed=True)
+            settle(engine, sidecar)
+            return _outcome(sidecar, attempt, published.commit)
         failpoints.hit("write.before_sidecar_delete")
         _forget(engine, operation_id)
         if published.crowded:
             engine.coordinator.table.compact(lineage(branch))
-        return Outcome(published.commit, attempt.prepared.result, published.replayed)
+        return _outcome(sidecar, attempt, published.commit)
     assert effects.recovered is not None
-    return Outcome(effects.recovered, attempt.prepared.result)
+    return _outcome(sidecar, attempt, effects.recovered)
+
+
+def _publish(engine: Engine, sidecar: Sidecar, updates: Sequence[Update]) -> Published:
+    changes = [*sidecar.changes, *updates]
+    return engine.publisher.publish(sidecar.branch, changes, sidecar.pins, sidecar.intent, sidecar.incarnation)
+
+
+def _outcome(sidecar: Sidecar, attempt: Attempt[T], commit: Commit) -> Outcome[T]:
+    return Outcome(commit, attempt.prepared.result, commit.graph_commit_id != sidecar.intent.graph_commit_id)
 
 
 def _ordered(attempt: Attempt[T]) -> list[TableWrite]:
@@ -362,6 +369,8 @@ def _sidecar(engine: Engine, branch: str, attempt: Attempt[T], provenance: Prove
         provenance.actor,
         intent,
         tuple(tables),
+        _expected(attempt),
+        attempt.snapshot.incarnation,
         tuple(each for each in registrations if each.table_key not in attempt.snapshot.locations),
         tuple(each for each in changes if isinstance(each, Tombstone)),
         tuple(each for each in changes if isinstance(each, Define)),
@@ -382,16 +391,16 @@ def _new_table(engine: Engine, snapshot: Snapshot, write: TableWrite, fork: str)
 
 def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableWrite) -> Update:
     """Move the head of one table."""
-    if not engine.sidecars.exists(sidecar):
-        engine.sidecars.write(sidecar)  # somebody took us for dead; what follows must stay attributable
+    _claim(engine, sidecar)
     table = next(each for each in sidecar.tables if each.table_key == write.table_key)
-    if table.fork_from is not None and table.table_branch is not None:
-        handle = engine.storage.fork(table.table_path, *table.fork_from, table.table_branch)
+    if table.fork_from is not None:
+        handle = _fork(engine, sidecar, table)
         failpoints.hit("write.post_fork_pre_commit")
         while handle.version + 1 < table.post_commit_version:
             bump = engine.storage.stage_rewrite(handle, None, None, sidecar.operation_id)
             handle = engine.storage.commit_staged(handle, bump)
         staged = stage_write(engine, handle, write, sidecar.operation_id)
+        _claim(engine, sidecar)
     else:
         handle = _open(engine, attempt.snapshot.entry(write.table_key))
         staged = engine.storage.attribute(attempt.staged[write.table_key], sidecar.operation_id)
@@ -399,6 +408,48 @@ def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableW
     failpoints.hit("write.post_table_commit")
     state = engine.storage.state(new, made_by=staged)
     return Update(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
+
+
+def _claim(engine: Engine, sidecar: Sidecar) -> None:
+    """Before every effect: somebody may have taken us for dead, and what follows must stay attributable."""
+    if not engine.sidecars.exists(sidecar):
+        engine.sidecars.write(sidecar)
+
+
+def _fork(engine: Engine, sidecar: Sidecar, table: SidecarTable) -> SnapshotHandle:
+    """The operation's own branch of a table.
+
+    Its name carries the operation's id, so one that is there already is what a create left that failed halfway. It is
+    removed, unless the manifest shows it; if that cannot be read, nothing is.
+    """
+    assert table.fork_from is not None
+    assert table.table_branch is not None
+    try:
+        return engine.storage.fork(table.table_path, *table.fork_from, table.table_branch)
+    except OSError as error:
+        if table.table_branch not in engine.storage.list_branches(table.table_path):
+            raise translate(error, table.table_path) from error
+    failpoints.hit("fork.ref_exists")
+    snapshot = _authority(engine, sidecar)
+    entry = snapshot.entries.get(table.table_key)
+    if entry is not None and entry.branch == table.table_branch:
+        text = f"{table.table_key} is shown on {table.table_branch} already"
+        raise ExpectedVersionMismatch(
+            text, table_key=table.table_key, expected=table.expected_version, actual=entry.version, hint="repeat the write"
+        )
+    failpoints.hit("fork.before_reclaim")
+    engine.storage.force_delete_branch(table.table_path, table.table_branch)
+    return engine.storage.fork(table.table_path, *table.fork_from, table.table_branch)
+
+
+def _authority(engine: Engine, sidecar: Sidecar) -> Snapshot:
+    """What the branch shows now, for a decision to remove something."""
+    try:
+        failpoints.hit("classify.fresh_read")
+        return engine.coordinator.fresh(sidecar.branch)
+    except OmnigraphError as error:
+        text = f"who owns a table branch of `{sidecar.branch}` cannot be told: {error}"
+        raise Conflict(text, reason="indeterminate", hint="try again when the manifest can be read") from error
 
 
 @dataclass
@@ -409,32 +460,26 @@ class _Effects:
 
 @contextmanager
 def _undone(engine: Engine, sidecar: Sidecar) -> Iterator[_Effects]:
-    """Undo on any exception after the sidecar was written, unless the operation turns out to be published."""
+    """Undo on any exception after the sidecar was written, unless the operation turns out to be published.
+
+    Any: an interrupt from the keyboard as well, for the process goes on living. It is passed on when all is settled.
+    """
     effects = _Effects()
     try:
         yield effects
-    except Exception:
+    except failpoints.Panic:
+        raise  # stands for the death of the process
+    except BaseException as error:
         if not effects.started:
             _forget(engine, sidecar.operation_id)
             raise
-        commit = _settle(engine, sidecar)
+        commit = settle(engine, sidecar)
         if commit is None:
             raise
-        effects.recovered = commit
-
-
-def _settle(engine: Engine, sidecar: Sidecar) -> Commit | None:
-    snapshot = engine.coordinator.fresh(sidecar.branch)
-    engine.publisher.reconcile(snapshot)
-    published = find_published(engine, sidecar)
-    if published is not None:
         _forget(engine, sidecar.operation_id)
-        return published
-    if not engine.sidecars.exists(sidecar):
-        engine.sidecars.write(sidecar)
-    tables = [classify(engine, sidecar, table, snapshot) for table in sidecar.tables]
-    roll_back(engine, sidecar, tables)
-    return None
+        if not isinstance(error, Exception):
+            raise
+        effects.recovered = commit
 
 
 def _forget(engine: Engine, operation_id: str) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql import errors
+from omnigraph_sql import errors, failpoints
 from tests.crash.world import (
     INSERT,
     INSERT_TEAM,
@@ -582,7 +582,8 @@ def test_the_sidecar_of_a_killed_process_is_recovered(tmp_path: Path) -> None:
 def test_lost_races_up_to_the_budget_are_invisible(tmp_path: Path, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = seeded(tmp_path / "g")
     commits = len(graph.commits())
-    monkeypatch.setenv("OMNIGRAPH_FORCE_CONTENTION", str(times))
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, f"publish.force_contention=times({times})")
 
     graph.mutate(INSERT, params={"name": "cleo"})
 
@@ -594,11 +595,12 @@ def test_lost_races_up_to_the_budget_are_invisible(tmp_path: Path, times: int, m
 def test_losing_more_often_is_a_conflict_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
-    monkeypatch.setenv("OMNIGRAPH_FORCE_CONTENTION", "6")
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, "publish.force_contention=times(6)")
     with pytest.raises(errors.Conflict) as lost:
         graph.mutate(INSERT, params={"name": "cleo"})
     assert lost.value.reason == "contention"
-    monkeypatch.delenv("OMNIGRAPH_FORCE_CONTENTION")
+    monkeypatch.delenv(failpoints.VARIABLE)
 
     graph = reopened(root)
     assert names(graph) == ["ann", "bob"]

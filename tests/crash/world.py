@@ -13,7 +13,7 @@ import lance
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql import failpoints
+from omnigraph_sql import errors, failpoints
 
 ACTOR = "ada"
 RECOVERY = "omnigraph:recovery"
@@ -240,7 +240,7 @@ def assert_writable(graph: og.Graph, branches: Iterable[str] = ("main",)) -> Non
             branch=branch,
         )
         after = rows(graph, branch)
-        grown = {key: len(after[key]) - len(before.get(key, [])) for key in after}
+        grown = {key: len(after[key]) - len(before.get(key, [])) for key in after if after[key] != before.get(key)}
         assert grown == {"Person": 1, "Team": 1, "Knows": 1, "Member": 1}
     assert_settled(graph)
 
@@ -281,10 +281,38 @@ OPERATIONS: dict[str, Callable[[og.Graph], object]] = {
     ),
     "nodes": lambda graph: graph.load([node("Person", name="cleo"), node("Team", slug="blue")], mode="append", actor="op"),
     "team": lambda graph: graph.mutate(INSERT_TEAM, params={"slug": "blue"}, actor="op"),
+    "place": lambda graph: graph.load([node("Place", slug="here")], mode="append", actor="op"),
+    "burst": lambda graph: burst(graph, f"p{os.getpid()}"),
     "open": lambda graph: graph,
     "create_branch": lambda graph: graph.create_branch("new"),
     "delete_branch": lambda graph: graph.delete_branch("draft"),
+    "stubborn": lambda graph: stubborn(graph, OPERATIONS["many"]),
 }
+
+
+def stubborn(graph: og.Graph, operation: Callable[[og.Graph], object]) -> None:
+    """An operation that is interrupted from the keyboard, in a process that goes on living and tries it again."""
+    try:
+        operation(graph)
+    except KeyboardInterrupt:
+        assert_settled(graph)
+        operation(graph)
+
+
+def burst(graph: og.Graph, prefix: str, count: int = 3, tries: int = 50) -> list[str]:
+    """Insert persons one by one; a writer that is told to try again does. Prints and returns those that were accepted."""
+    accepted = []
+    for number in range(count):
+        for _ in range(tries):
+            try:
+                graph.mutate(INSERT, params={"name": f"{prefix}-{number}"}, actor="op")
+            except (errors.Conflict, errors.ExpectedVersionMismatch):
+                continue
+            accepted.append(f"{prefix}-{number}")
+            break
+    print(*accepted)
+    return accepted
+
 
 TOUCHED: dict[str, list[str]] = {
     "insert": ["node:Person"],
