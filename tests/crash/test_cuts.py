@@ -1,0 +1,51 @@
+"""Every writer, killed after each of its changes on disk: reopened, the graph is as before or as after, as it must be."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.crash.cuts import Rehearsal, Unavailable, compile_cutter, failures, rehearse, telling
+from tests.crash.cuts_writers import WRITERS
+
+PARTS = 4
+"""Of the cuts of one writer, so that they can run side by side."""
+
+rehearsals: dict[str, Rehearsal] = {}
+
+
+@pytest.fixture(scope="module")
+def cutter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return compile_cutter(tmp_path_factory.mktemp("cutter"))
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def rehearsed(name: str, cutter: Path, tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
+    if name not in rehearsals:
+        rehearsals[name] = rehearse(name, cutter, tmp_path_factory.mktemp("cuts"))
+    return rehearsals[name]
+
+
+def check(rehearsal: Rehearsal, cuts: Iterable[int]) -> None:
+    wrong = list(failures(rehearsal, cuts))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_telling_cuts(name: str, cutter: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    rehearsal = rehearsed(name, cutter, tmp_path_factory)
+    cuts = telling(rehearsal, list(WRITERS).index(name))
+
+    check(rehearsal, cuts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_cut(name: str, part: int, cutter: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    rehearsal = rehearsed(name, cutter, tmp_path_factory)
+    cuts = range(1 + part, len(rehearsal.changes) + 1, PARTS)
+
+    check(rehearsal, cuts)
