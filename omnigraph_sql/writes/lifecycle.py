@@ -118,7 +118,7 @@ def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> Engin
     """An existing graph. Opening it read-write finishes or undoes what a crashed writer left."""
     root = resolve_root(uri)
     objects = ObjectStore(root)
-    if not objects.exists("__manifest/_versions"):
+    if not objects.has_version("__manifest"):
         hint = (
             "create one with init"
             if not objects.exists(SOURCE)
