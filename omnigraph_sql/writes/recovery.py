@@ -122,7 +122,9 @@ def classify(engine: Engine, sidecar: Sidecar, table: SidecarTable, snapshot: Sn
     ]
     if sidecar.operation_id not in operations:
         return Classified(table, Movement.NO_MOVEMENT, pin, handle.version)
-    ours = pin == table.expected_version and set(operations) == {sidecar.operation_id}
+    # A table that comes back takes several versions to get above its last one; fewer than all of them are half a write.
+    complete = handle.version == table.post_commit_version
+    ours = complete and pin == table.expected_version and set(operations) == {sidecar.operation_id}
     return Classified(table, Movement.ROLLED_PAST if ours else Movement.UNEXPECTED, pin, handle.version)
 
 
