@@ -1,14 +1,15 @@
-/* cut K ROOT BEGIN LOG COMMAND...: run a command, count what it changes under ROOT, kill it right after the K-th change.
+/* cut(K, ROOT, BEGIN, LOG): go on in a child, count what it changes under ROOT, kill it right after the K-th change.
  *
  * A change is a system call that makes, moves or removes a name: creating a file, rename, link, unlink, mkdir, rmdir. Counting
- * starts when the command makes the directory BEGIN. Every change is written to LOG as one line before the command goes on:
- * the call and the names, relative to ROOT. K = 0 kills nothing. What lies under ROOT/_locks is not counted.
+ * starts when the child makes the directory BEGIN. Every change is written to LOG as one line before the child goes on: the
+ * call and the names, relative to ROOT. K = 0 kills nothing. What lies under ROOT/_locks is not counted.
  *
  * Calls are seen by the kernel's own means (seccomp and ptrace), because not all code goes through the C library. One change
  * is under way at a time: a thread that wants to make the next one waits until the one before it is written down. So the
  * state left behind is exactly that of the K lines of the log.
  *
- * Exit status: that of the command; 200 when it was killed after the K-th change, 201 when it cannot be traced.
+ * The caller becomes the watcher and ends with the status of the child: 200 when it was killed after the K-th change, 201 when
+ * it cannot be watched.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -227,18 +228,7 @@ static void stopped(struct thread *thread, int status, pid_t command) {
     else ptrace(PTRACE_CONT, thread->id, 0, signal);
 }
 
-int main(int count, char **arguments) {
-    if (count < 6) return UNTRACEABLE;
-    limit = atol(arguments[1]), root = arguments[2], begin = arguments[3];
-    log_file = open(arguments[4], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    pid_t command = fork();
-    if (!command) {
-        if (ptrace(PTRACE_TRACEME, 0, 0, 0)) give_up("ptrace");
-        raise(SIGSTOP);
-        install_filter();
-        execvp(arguments[5], arguments + 5);
-        give_up(arguments[5]);
-    }
+static int watch(pid_t command) {
     int status;
     if (waitpid(command, &status, 0) < 0 || !WIFSTOPPED(status)) return UNTRACEABLE;
     long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACESECCOMP | PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE |
@@ -256,4 +246,15 @@ int main(int count, char **arguments) {
         }
     }
     return UNTRACEABLE;
+}
+
+/* Returns in the child only. */
+void cut(long after, const char *where, const char *start, const char *log_name) {
+    limit = after, root = where, begin = start;
+    log_file = open(log_name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    pid_t command = fork();
+    if (command) _exit(watch(command));
+    if (ptrace(PTRACE_TRACEME, 0, 0, 0)) give_up("ptrace");
+    raise(SIGSTOP);
+    install_filter();
 }

@@ -6,6 +6,7 @@ and from that alone the oracle of the writer says which state must be there. It 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ from tests.crash import world
 from tests.crash.cuts_writers import WRITERS, Change, Writer, is_published, table_versions
 
 SOURCE = Path(__file__).with_name("cut.c")
-CHILD = Path(__file__).with_name("cuts_child.py")
+TEMPLATE = Path(__file__).with_name("cuts_template.py")
 KILLED, UNTRACEABLE = 200, 201
 
 State = dict[str, Any] | None
@@ -37,17 +38,43 @@ class Unavailable(Exception):
     """This machine cannot cut processes; the text says why."""
 
 
-def compile_cutter(directory: Path) -> Path:
-    """The program that counts and kills."""
+class Cutter:
+    """Runs writers in processes of their own and kills them where it is told to."""
+
+    def __init__(self, library: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(TEMPLATE), str(library)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(world.ROOT), *sys.path])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def run(self, directory: Path, name: str, limit: int) -> tuple[int, tuple[Change, ...]]:
+        """Run a writer on `directory/g`, killed after so many changes (never, for 0); its status and its changes."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"name": name, "limit": limit, "directory": str(directory)}) + "\n")
+        self._process.stdin.flush()
+        status = int(self._process.stdout.readline())
+        complaint = (directory / "errors").read_text("utf-8")
+        if status == UNTRACEABLE:
+            raise Unavailable(f"this machine does not let a process watch its children: {complaint.strip()}")
+        assert status in (0, KILLED), f"{name} failed with {status}: {complaint}"
+        return status, tuple(_parse(line) for line in (directory / "log").read_text("utf-8").splitlines())
+
+
+def compile_cutter(directory: Path) -> Cutter:
+    """Fails with `Unavailable` where processes cannot be cut."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if sys.platform != "linux" or compiler is None:
         raise Unavailable("cuts need Linux and a C compiler (cc)")
-    program = directory / "cut"
-    subprocess.run([compiler, "-O1", "-o", str(program), str(SOURCE)], check=True, capture_output=True)
-    probe = [str(program), "0", str(directory), str(directory / "begin"), str(directory / "log"), "true"]
-    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-        raise Unavailable("this machine does not let a process trace its children (ptrace)")
-    return program
+    library = directory / "cut.so"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE)], check=True, capture_output=True)
+    return Cutter(library)
 
 
 def observe(graph: og.Graph) -> dict[str, Any]:
@@ -87,7 +114,7 @@ class Rehearsal:
     """A writer that ran to its end once: its changes, and the states before and after it."""
 
     name: str
-    cutter: Path
+    cutter: Cutter
     directory: Path
     changes: tuple[Change, ...]
     before: State
@@ -98,7 +125,7 @@ class Rehearsal:
         return WRITERS[self.name]
 
 
-def rehearse(name: str, cutter: Path, directory: Path) -> Rehearsal:
+def rehearse(name: str, cutter: Cutter, directory: Path) -> Rehearsal:
     writer = WRITERS[name]
     prepared = directory / name / "prepared"
     prepared.mkdir(parents=True)
@@ -107,7 +134,7 @@ def rehearse(name: str, cutter: Path, directory: Path) -> Rehearsal:
     before = None if name == "init" else observe(og.connect(prepared / "g", read_only=True))
     copy = directory / name / "whole"
     shutil.copytree(prepared, copy)
-    status, changes = run(cutter, copy, name, 0)
+    status, changes = cutter.run(copy, name, 0)
     assert status == 0, f"{name} does not run"
     after = state(opened(copy / "g"))
     assert changes, f"{name} changes nothing on disk"
@@ -115,23 +142,6 @@ def rehearse(name: str, cutter: Path, directory: Path) -> Rehearsal:
         assert after != before, f"{name} changes nothing that can be seen"
     shutil.rmtree(copy)
     return Rehearsal(name, cutter, directory / name, changes, before, after)
-
-
-def run(cutter: Path, directory: Path, name: str, limit: int) -> tuple[int, tuple[Change, ...]]:
-    """Run a writer, killed after so many changes (never, for 0); returns its status and its changes."""
-    log = directory / "log"
-    command = [str(cutter), str(limit), str(directory / "g"), str(directory / "begin"), str(log)]
-    path = os.pathsep.join([str(world.ROOT), *sys.path])
-    done = subprocess.run(
-        [*command, sys.executable, str(CHILD), str(directory / "g"), name, str(directory / "begin")],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, KILLED), f"{name} failed with {done.returncode}: {done.stderr}"
-    return done.returncode, tuple(_parse(line) for line in log.read_text("utf-8").splitlines())
 
 
 def _parse(line: str) -> Change:
@@ -144,7 +154,7 @@ def check_cut(rehearsal: Rehearsal, k: int) -> None:
     writer = rehearsal.writer
     directory = rehearsal.directory / str(k)
     shutil.copytree(rehearsal.directory / "prepared", directory)
-    status, changes = run(rehearsal.cutter, directory, rehearsal.name, k)
+    status, changes = rehearsal.cutter.run(directory, rehearsal.name, k)
     if status == 0:
         # A run may need a change less, when two threads find each other's directory; then nothing was cut.
         assert len(changes) < k

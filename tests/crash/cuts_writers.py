@@ -181,6 +181,7 @@ BOTH = (node("Person", name="cleo"), edge("Knows", "cleo", "ann", id="k2"))
 MANY = (node("Person", name="cleo"), node("Team", slug="blue"), BOTH[1], edge("Member", "cleo", "blue", id="m2"))
 TEAMS = (node("Team", slug="red"), node("Team", slug="blue"), edge("Member", "bob", "blue", id="m2"))
 MORE = pa.table({"id": [4]})
+CHANGED = pa.table({"id": [2, 9], "text": ["c", "z"]})
 
 WRITERS: dict[str, Writer] = {
     "init": Writer(
@@ -217,7 +218,7 @@ WRITERS: dict[str, Writer] = {
     "replace_table": Writer(tables(lambda to: to.create_table("main", "orders", MORE, replace=True)), with_orders),
     "append_rows": Writer(tables(lambda to: to.append("main", "orders", MORE)), with_orders),
     "delete_rows": Writer(tables(lambda to: to.delete("main", "orders", "id = 2")), with_orders),
-    "upsert_rows": Writer(tables(lambda to: to.upsert("main", "orders", ORDERS.slice(1, 1), ["id"])), with_orders),
+    "upsert_rows": Writer(tables(lambda to: to.upsert("main", "orders", CHANGED, ["id"])), with_orders),
     "rename_table": Writer(tables(lambda to: to.rename("main", "orders", "done", "clean")), with_orders),
     "define_view": Writer(
         tables(lambda to: to.define_view("main", "w", "select 2", dialect="duckdb", columns=["y"])), with_orders

@@ -1,11 +1,10 @@
 """Every writer, killed after each of its changes on disk: reopened, the graph is as before or as after, as it must be."""
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.crash.cuts import Rehearsal, Unavailable, compile_cutter, failures, rehearse, telling
+from tests.crash.cuts import Cutter, Rehearsal, Unavailable, compile_cutter, failures, rehearse, telling
 from tests.crash.cuts_writers import WRITERS
 
 PARTS = 4
@@ -15,16 +14,22 @@ rehearsals: dict[str, Rehearsal] = {}
 
 
 @pytest.fixture(scope="module")
-def cutter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cutter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cutter]:
     try:
-        return compile_cutter(tmp_path_factory.mktemp("cutter"))
+        made = compile_cutter(tmp_path_factory.mktemp("cutter"))
     except Unavailable as reason:
         pytest.skip(str(reason))
+    yield made
+    made.close()
+    rehearsals.clear()
 
 
-def rehearsed(name: str, cutter: Path, tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
+def rehearsed(name: str, cutter: Cutter, tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
     if name not in rehearsals:
-        rehearsals[name] = rehearse(name, cutter, tmp_path_factory.mktemp("cuts"))
+        try:
+            rehearsals[name] = rehearse(name, cutter, tmp_path_factory.mktemp("cuts"))
+        except Unavailable as reason:
+            pytest.skip(str(reason))
     return rehearsals[name]
 
 
@@ -34,7 +39,7 @@ def check(rehearsal: Rehearsal, cuts: Iterable[int]) -> None:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_telling_cuts(name: str, cutter: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_telling_cuts(name: str, cutter: Cutter, tmp_path_factory: pytest.TempPathFactory) -> None:
     rehearsal = rehearsed(name, cutter, tmp_path_factory)
     cuts = telling(rehearsal, list(WRITERS).index(name))
 
@@ -44,7 +49,7 @@ def test_telling_cuts(name: str, cutter: Path, tmp_path_factory: pytest.TempPath
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_cut(name: str, part: int, cutter: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_cut(name: str, part: int, cutter: Cutter, tmp_path_factory: pytest.TempPathFactory) -> None:
     rehearsal = rehearsed(name, cutter, tmp_path_factory)
     cuts = range(1 + part, len(rehearsal.changes) + 1, PARTS)
 
