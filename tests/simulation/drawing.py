@@ -59,7 +59,7 @@ def _load(random: Random, model: Model) -> Load:
         records += [Record("Team", slug) for slug in random.sample(TEAMS, random.randrange(1, 3))]
     for edge, chance in (("Knows", 0.4), ("Member", 0.3)):
         if random.random() < chance:
-            records += _edges(random, edge, [*here["Person"], *people])
+            records += _edges(random, edge, [*sorted(here["Person"]), *people])
     return Load(branch, mode, tuple(records or [Record("Person", random.choice(PEOPLE), 9)]))
 
 
