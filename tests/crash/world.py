@@ -147,8 +147,10 @@ def pins(graph: og.Graph, branch: str = "main") -> dict[str, int]:
 
 
 def sidecars(root: Path) -> list[Path]:
+    """Files of the recovery directory; one that was never finished is no sidecar yet, and nobody reads it."""
     directory = root / "__recovery"
-    return sorted(path for path in directory.rglob("*") if path.is_file()) if directory.exists() else []
+    found = sorted(path for path in directory.rglob("*") if path.is_file()) if directory.exists() else []
+    return [path for path in found if not path.name.startswith(".tmp-")]
 
 
 def table_branches(root: Path, path: str) -> list[str]:
