@@ -94,7 +94,9 @@ ROLES: dict[str, Callable[[og.Graph, int], object]] = {
     "delete the node": lambda graph, number: graph.mutate(
         "query q($name: String) { delete Person where name = $name }", params={"name": f"p{number}"}
     ),
-    "point an edge at it": lambda graph, number: graph.load([edge("Knows", "ann", f"p{number}", id=f"e{number}")], mode="append"),
+    "point an edge at it": lambda graph, number: graph.load(
+        [edge("Knows", "ann", f"p{number}", id=f"e{number}")], mode="append"
+    ),
     "replace the teams": lambda graph, number: graph.load([node("Team", slug=f"t{number + 1}")], mode="overwrite"),
     "join a team": lambda graph, number: graph.load([edge("Member", "ann", f"t{number}", id="m")], mode="merge"),
 }

@@ -1,4 +1,4 @@
-"""Several processes write at once, and some of them die: nothing acknowledged is lost or there twice, and chains are linear."""
+"""Several processes write at once, and some of them die: nothing acknowledged is lost or there twice, chains are linear."""
 
 import time
 from collections import Counter
@@ -153,7 +153,9 @@ def test_an_edge_never_points_at_a_node_that_is_overwritten_meanwhile(workers: T
 
 
 @pytest.mark.parametrize("kinds", [["Person"], ["Person", "Team"]], ids=["one table", "two tables"])
-def test_a_key_that_eight_processes_publish_at_once_makes_one_commit(workers: Team, tmp_path: Path, kinds: list[str]) -> None:
+def test_a_key_that_eight_processes_publish_at_once_makes_one_commit(
+    workers: Team, tmp_path: Path, kinds: list[str]
+) -> None:
     root = tmp_path / "g"
     before = len(og.init(root, SCHEMA).commits())
     running = [

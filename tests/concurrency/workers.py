@@ -1,7 +1,7 @@
 """Processes that work on a graph and can be killed: forks of one that has loaded everything.
 
-Starting an interpreter takes longer than most of what the workers do. The template runs nothing of Lance itself, which is what
-makes forking it safe; `python workers.py` is that template.
+Starting an interpreter takes longer than most of what the workers do. The template runs nothing of Lance itself, which is
+what makes forking it safe; `python workers.py` is that template.
 """
 
 from __future__ import annotations

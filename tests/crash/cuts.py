@@ -101,7 +101,8 @@ def opened(root: Path) -> og.Graph | None:
     try:
         return og.connect(root, embedder="mock")
     except NotFound as error:
-        assert error.what == "graph", error
+        if error.what != "graph":
+            raise
         return None
 
 
@@ -208,13 +209,15 @@ def _assert_usable(root: Path, rehearsal: Rehearsal, *, visible: bool) -> None:
 
 
 def telling(rehearsal: Rehearsal, turn: int) -> list[int]:
-    """A few cuts that tell most: around the change that decides, and one of the others that differs from writer to writer."""
+    """A few cuts that tell most: around the change that decides, and another one that differs by writer."""
     whole = rehearsal.changes
     visible = [rehearsal.writer.oracle(whole[:k], whole).visible for k in range(len(whole) + 1)]
     flip = next((k for k in range(1, len(whole) + 1) if visible[k]), len(whole))
     publish = next((k for k in range(1, len(whole) + 1) if is_published(whole[:k])), flip)
     last_table = table_versions(whole)
-    half = next((k for k in range(1, len(whole) + 1) if last_table and table_versions(whole[:k]) == (last_table + 1) // 2), 1)
+    half = next(
+        (k for k in range(1, len(whole) + 1) if last_table and table_versions(whole[:k]) == (last_table + 1) // 2), 1
+    )
     chosen = {flip, max(flip - 1, 1), (publish, half)[turn % 2], (turn * 7) % len(whole) + 1}
     return sorted(chosen)
 
@@ -227,5 +230,5 @@ def failures(rehearsal: Rehearsal, cuts: Iterable[int]) -> Iterator[str]:
         except Exception as error:
             change = rehearsal.changes[k - 1]
             where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(where.filename).name}:{where.lineno}"
-            yield f"{rehearsal.name}, cut {k} of {len(rehearsal.changes)} ({change.call} {change.name}): {error!r} at {place}"
+            cut = f"{rehearsal.name}, cut {k} of {len(rehearsal.changes)} ({change.call} {change.name})"
+            yield f"{cut}: {error!r} at {Path(where.filename).name}:{where.lineno}"

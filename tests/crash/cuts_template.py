@@ -1,7 +1,7 @@
 """A process that has loaded everything and waits: `cuts_template.py LIBRARY`, one job per line of the input.
 
-Each job runs in a fork of it, under the watch of `cut.c`: starting an interpreter and loading the packages would take several
-times as long as what is tested. Nothing of Lance has run before a fork, which is what makes it safe.
+Each job runs in a fork of it, under the watch of `cut.c`: starting an interpreter and loading the packages would take
+several times as long as what is tested. Nothing of Lance has run before a fork, which is what makes it safe.
 """
 
 import ctypes

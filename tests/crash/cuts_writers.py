@@ -78,25 +78,25 @@ def recovered(*, visible: bool) -> Oracle:
     return lambda *_: Expected(visible, audited=True)
 
 
+def seeded(root: Path) -> og.Graph:
+    graph = og.init(root, SCHEMA, actor=world.ACTOR)
+    graph.load(world.SEED, mode="append")
+    return graph
+
+
 @dataclass(frozen=True)
 class Writer:
     """One operation."""
 
     run: Callable[[Any], object]
     """Gets what `opening` returned. The changes of this part are counted and cut."""
-    prepare: Callable[[Path], object] = lambda root: seeded(root)
+    prepare: Callable[[Path], object] = seeded
     oracle: Oracle = protocol
     opening: Callable[[Path], Any] = lambda root: og.connect(root, embedder="mock")
     again: Callable[[Any], object] | None = None
     """How an operation that was undone is repeated, where that is not `run`."""
     litters: bool = False
     """Whether it may leave table branches that nobody uses, for a cleanup to find."""
-
-
-def seeded(root: Path) -> og.Graph:
-    graph = og.init(root, SCHEMA, actor=world.ACTOR)
-    graph.load(world.SEED, mode="append")
-    return graph
 
 
 def on_draft(root: Path) -> None:
@@ -237,7 +237,9 @@ WRITERS: dict[str, Writer] = {
     "recover_forward": Writer(
         og.connect, half_done("append_many", "write.post_effects_pre_publish"), recovered(visible=True), itself
     ),
-    "recover_published": Writer(og.connect, half_done("append_many", "publish.after_merge"), recovered(visible=True), itself),
+    "recover_published": Writer(
+        og.connect, half_done("append_many", "publish.after_merge"), recovered(visible=True), itself
+    ),
     "recover_fork_back": Writer(
         og.connect, half_done("first_touch_many", "write.post_table_commit@1", on_draft), recovered(visible=False), itself
     ),

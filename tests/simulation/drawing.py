@@ -74,15 +74,14 @@ def _edges(random: Random, edge: str, people: list[str]) -> list[Record]:
 def _relational(random: Random, model: Model) -> Operation:
     branch, name = _branch(random, model), random.choice(TABLES)
     numbers = tuple(random.sample(range(10), random.randrange(1, 4)))
-    return random.choice(
-        [
-            CreateTable(branch, name, numbers, replace=random.random() < 0.5),
-            CreateTable(branch, name, numbers, replace=False),
-            AppendRows(branch, name, numbers),
-            AppendRows(branch, name, numbers),
-            DeleteRows(branch, name, random.randrange(10)),
-            DefineView(branch, name, f"select {numbers[0]} as n"),
-            Rename(branch, name, random.choice(TABLES)),
-            Drop(branch, name),
-        ]
-    )
+    possible: list[Operation] = [
+        CreateTable(branch, name, numbers, replace=random.random() < 0.5),
+        CreateTable(branch, name, numbers, replace=False),
+        AppendRows(branch, name, numbers),
+        AppendRows(branch, name, numbers),
+        DeleteRows(branch, name, random.randrange(10)),
+        DefineView(branch, name, f"select {numbers[0]} as n"),
+        Rename(branch, name, random.choice(TABLES)),
+        Drop(branch, name),
+    ]
+    return random.choice(possible)
