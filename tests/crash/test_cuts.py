@@ -1,5 +1,6 @@
 """Every writer, killed after each of its changes on disk: reopened, the graph is as before or as after, as it must be."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -43,6 +44,27 @@ def test_telling_cuts(name: str, cutter: Cutter, tmp_path_factory: pytest.TempPa
     rehearsal = rehearsed(name, cutter, tmp_path_factory)
     cuts = telling(rehearsal, list(WRITERS).index(name))
 
+    check(rehearsal, cuts)
+
+
+FOUND = [
+    ("init", "create", r"__manifest/_versions/[0-9]+\.manifest#1"),
+    ("create_table_again", "create", r"tables/.*/_versions/[0-9]+\.manifest#1"),
+    ("define_view", "link", r"_graph_commits\.lance/_versions/.*"),
+    ("recover_published", "mkdir", r"_graph_commit_recoveries\.lance/_versions"),
+]
+"""Cuts that once left a graph which could not be opened, or not as it should be."""
+
+
+@pytest.mark.parametrize(("name", "call", "pattern"), FOUND)
+def test_cuts_that_once_went_wrong(
+    name: str, call: str, pattern: str, cutter: Cutter, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rehearsal = rehearsed(name, cutter, tmp_path_factory)
+    changes = enumerate(rehearsal.changes, start=1)
+    cuts = [number for number, change in changes if change.call == call and re.fullmatch(pattern, change.name)]
+
+    assert cuts, "the writer does not do this any more; choose another cut"
     check(rehearsal, cuts)
 
 
