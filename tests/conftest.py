@@ -15,3 +15,5 @@ settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-cost", action="store_true", help="rewrite the golden files of tests/cost")
+    parser.addoption("--seeds", type=int, default=300, metavar="N", help="how many walks tests/simulation takes")
+    parser.addoption("--seed-start", type=int, default=0, metavar="S", help="the seed of the first of them")

@@ -92,10 +92,12 @@ class CommitGraph:
     def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
         """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
         commit = commit_of(branch, manifest_version, intent)
-        self._log.append([commit.to_dict()])
+        # The actor first: a commit that is not recorded yet is recorded by the next writer, with its actor, whereas nobody
+        # would look for the actor of one that is.
         if commit.actor_id is not None:
             entry = {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
             self._actors.append([entry])
+        self._log.append([commit.to_dict()])
         with self._lock:
             self._known[commit.graph_commit_id] = commit
         return commit

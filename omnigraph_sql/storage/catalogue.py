@@ -73,7 +73,7 @@ class ManifestTable:
         self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
-        return self._objects.exists(f"{MANIFEST}/_versions")
+        return self._objects.has_version(MANIFEST)
 
     def create(self, rows: list[dict[str, Any]], stamp: int) -> int:
         """The manifest of a new graph."""
@@ -224,7 +224,7 @@ class AppendLog:
         self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
-        return self._objects.exists(f"{self._name}/_versions")
+        return self._objects.has_version(self._name)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Append rows; the log is created when it does not exist yet."""

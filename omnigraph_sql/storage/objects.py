@@ -76,6 +76,15 @@ class ObjectStore:
         with self._guard("exists", name):
             return self.path(name).exists()
 
+    def has_version(self, name: str) -> bool:
+        """Whether a dataset has a version. Directories alone are what a creation that was interrupted leaves."""
+        with self._guard("exists", name):
+            try:
+                with os.scandir(self.path(f"{name}/_versions")) as entries:
+                    return any(entry.name.endswith(".manifest") for entry in entries)
+            except FileNotFoundError:
+                return False
+
     def rename(self, name: str, new_name: str) -> None:
         with self._guard("rename", name):
             os.replace(self.path(name), self.path(new_name))

@@ -356,7 +356,7 @@ class TableStorage:
         self.objects.delete_prefix(f"{path}/tree/{branch}")
 
     def table_exists(self, path: str) -> bool:
-        return self.objects.exists(f"{path}/_versions")
+        return self.objects.has_version(path)
 
 
 class RowStage:

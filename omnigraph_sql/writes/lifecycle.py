@@ -69,8 +69,9 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
 
 
 def _refuse_existing(objects: ObjectStore, root: Path, *, force: bool) -> None:
-    names = ["__manifest"] if force else ["__manifest", SOURCE, IR, STATE]
-    if any(objects.exists(name) for name in names):
+    files = () if force else (SOURCE, IR, STATE)
+    # A manifest without a version is what an attempt that died left of it; the next one starts over.
+    if objects.has_version("__manifest") or any(objects.exists(name) for name in files):
         objects.delete(CLAIM)
         raise AlreadyInitialized(f"{root} holds a graph already", uri=str(root), hint="open it, or choose another directory")
 
@@ -109,6 +110,7 @@ def _write_graph(engine: Engine, schema: str, catalog: Catalog, actor: str | Non
         key = table_key(type_)
         changes += [RegisterTable(key, path), Update(key, made.version, None, 0, made.transaction_uuid)]
     intent = Intent(ulid.new(), None, now_us(), "Init", actor_id=actor, message="init")
+    objects.delete_prefix("__manifest")
     version = engine.coordinator.table.create(manifest_rows(changes, intent), CURRENT_STAMP)
     failpoints.hit("init.after_manifest")
     engine.coordinator.journal.record(None, version, intent)
@@ -118,7 +120,7 @@ def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> Engin
     """An existing graph. Opening it read-write finishes or undoes what a crashed writer left."""
     root = resolve_root(uri)
     objects = ObjectStore(root)
-    if not objects.exists("__manifest/_versions"):
+    if not objects.has_version("__manifest"):
         hint = (
             "create one with init"
             if not objects.exists(SOURCE)

@@ -178,7 +178,9 @@ def classify(engine: Engine, sidecar: Sidecar, table: SidecarTable, snapshot: Sn
     made = [engine.storage.read_transaction(handle, version) for version in range(base + 1, handle.version + 1)]
     if not any(_is_of(sidecar, table, each) for each in made):
         return Classified(table, Movement.NO_MOVEMENT, pin, handle.version)
-    ours = pin == table.expected_version and {each.operation_id for each in made} == {sidecar.operation_id}
+    # A table that comes back takes several versions to get above its last one; fewer than all of them are half a write.
+    complete = handle.version == table.post_commit_version
+    ours = complete and pin == table.expected_version and {each.operation_id for each in made} == {sidecar.operation_id}
     return Classified(table, Movement.ROLLED_PAST if ours else Movement.UNEXPECTED, pin, handle.version)
 
 
