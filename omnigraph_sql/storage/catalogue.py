@@ -7,6 +7,7 @@ an inline merge without retries on an annotated key, the only form in which Lanc
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,15 +17,18 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from omnigraph_sql.errors import NotFound, RowLevelCasContention
+from omnigraph_sql.errors import NotFound, RowLevelCasContention, Storage
+from omnigraph_sql.storage import durability
 from omnigraph_sql.storage.columns import PRIMARY_KEY
-from omnigraph_sql.storage.objects import ObjectStore, translate
+from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded, is_absence
+from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
 _CONTENTION: Final = "Too many concurrent writers"
 _COMPACT_AT: Final = 32
+_MANIFEST_HINT: Final = f"restore the directory {MANIFEST} from a copy of the graph"
 
 ROW_SCHEMA: Final = pa.schema(
     [
@@ -78,15 +82,23 @@ class ManifestTable:
         """The manifest of a new graph."""
         self.calls["create"] += 1
         schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
-        dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
-            pa.Table.from_pylist(rows, schema=schema),
-            str(self._objects.path(MANIFEST)),
-            mode="create",
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-            session=self._session,
-        )
+        with guarded(MANIFEST):
+            dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
+                pa.Table.from_pylist(rows, schema=schema),
+                str(self._objects.path(MANIFEST)),
+                mode="create",
+                enable_stable_row_ids=True,
+                data_storage_version=STORAGE_VERSION,
+                session=self._session,
+            )
+        self._flush(None, dataset)
         return int(dataset.version)
+
+    def _flush(self, branch: str | None, dataset: Any) -> None:
+        """The files of the newest version on disk, if that is asked for."""
+        place = self._objects.path(MANIFEST if branch is None else f"{MANIFEST}/tree/{branch}")
+        with guarded(MANIFEST):
+            durability.flush_version(dataset, int(dataset.version), place, self._objects.root, self.calls)
 
     def newest(self, branch: str | None) -> ManifestVersion:
         """The newest version on a branch: the freshness probe."""
@@ -101,13 +113,15 @@ class ManifestTable:
         """The rows of a version; with `since`, only those that were added or replaced after that version."""
         self.calls["read" if since is None else "refresh"] += 1
         changed = None if since is None else f"_row_last_updated_at_version > {since}"
-        rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
+        with guarded(MANIFEST, _MANIFEST_HINT):
+            rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
         return rows
 
     def set_stamp(self, branch: str | None, stamp: int) -> None:
         self.calls["annotate"] += 1
         dataset = self.newest(branch)._dataset
-        dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
+        with guarded(MANIFEST):
+            dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
 
     def is_annotated(self, branch: str | None) -> bool:
         field = self.newest(branch)._dataset.schema.field("object_id")
@@ -118,7 +132,8 @@ class ManifestTable:
         self.calls["annotate"] += 1
         metadata = {key.decode(): value.decode() for key, value in PRIMARY_KEY.items()}
         dataset = self.newest(branch)._dataset
-        dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
+        with guarded(MANIFEST):
+            dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
 
     def merge_rows(self, branch: str | None, rows: list[dict[str, Any]], base_version: int) -> Merged:
         """Upsert rows in one atomic step, from the version the caller looked at.
@@ -131,16 +146,19 @@ class ManifestTable:
         builder = dataset.merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all()
         try:
             builder.conflict_retries(0).use_index(False).execute(table)  # inline-commit-ok: the publish itself
-        except OSError as error:
+        except LANCE_ERRORS as error:
             if _CONTENTION in str(error):
                 raise RowLevelCasContention("another publish landed first") from error
-            raise translate(error, MANIFEST) from error
+            raise fault(error, MANIFEST, _MANIFEST_HINT) from error
+        self._flush(branch, dataset)
         return Merged(int(dataset.version), _is_crowded(dataset))
 
     def compact(self, branch: str | None) -> None:
         """Fold small fragments into one. Content stays the same; a lost race is no matter."""
-        if _compact(self.newest(branch)._dataset):
+        dataset = self.newest(branch)._dataset
+        if _compact(dataset):
             self.calls["compact"] += 1
+            self._flush(branch, dataset)
 
     # Branches
 
@@ -156,11 +174,16 @@ class ManifestTable:
             return self._objects.read_text(_reference(branch))
         except NotFound:
             raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch) from None
+        except UnicodeDecodeError:
+            text = f"{_reference(branch)}, the reference of the branch `{branch}`, is damaged"
+            raise Storage(text, storage_class="permanent", hint="restore the file from a copy of the graph") from None
 
     def branches(self) -> dict[str, tuple[str | None, int]]:
         """Names with their parent branch and the version they were forked at."""
         self.calls["branches"] += 1
-        found = self.newest(None)._dataset.branches.list()
+        dataset = self.newest(None)._dataset
+        with guarded(MANIFEST, "restore the file from a copy of the graph"):
+            found = dataset.branches.list()
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
@@ -169,13 +192,19 @@ class ManifestTable:
         if self._objects.exists(f"{MANIFEST}/tree/{name}"):
             # A tree without its reference is what an interrupted create leaves; nothing can use it.
             self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
-        self.newest(None)._dataset.create_branch(name, source)
+        dataset = self.newest(None)._dataset
+        with guarded(MANIFEST):
+            made = dataset.create_branch(name, source)
+        self._flush(name, made)
+        durability.flush_files([self._objects.path(_reference(name))], self._objects.root, self.calls)
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch and its files; an absent one is success."""
         self.calls["delete_branch"] += 1
         if self.has_branch(name):
-            self.newest(None)._dataset.branches.delete(name)
+            dataset = self.newest(None)._dataset
+            with guarded(MANIFEST):
+                dataset.branches.delete(name)
         self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
 
     def _open(self, branch: str | None, version: int | None) -> ManifestVersion:
@@ -183,11 +212,11 @@ class ManifestTable:
         place = uri if branch is None else f"{uri}/tree/{branch}"
         try:
             dataset = lance.dataset(place, version=version, session=self._session)
-        except ValueError as error:
+        except LANCE_ERRORS as error:
+            if not is_absence(error) or (branch is None and version is None):
+                raise fault(error, uri, _MANIFEST_HINT) from error
             what, name = ("branch", branch) if version is None and branch else ("version", str(version))
             raise NotFound(f"the {what} `{name}` does not exist", what=what, name=name or "") from error
-        except OSError as error:
-            raise translate(error, uri) from error
         return ManifestVersion(branch, int(dataset.version), dataset)
 
 
@@ -216,14 +245,13 @@ class AppendLog:
         if not self.exists() and self._create(uri, table):
             return
         self.calls["append"] += 1
-        try:
+        with self._guarded():
             dataset = lance.write_dataset(  # inline-commit-ok: a log, reconciled from the manifest
                 table, uri, mode="append", session=self._session
             )
-        except OSError as error:
-            raise translate(error, uri) from error
         if _compact(dataset):
             self.calls["compact"] += 1
+        self._flush(dataset)
 
     def _create(self, uri: str, table: pa.Table) -> bool:
         """Create the log with its first rows; False when somebody else was faster.
@@ -231,26 +259,29 @@ class AppendLog:
         Staged and committed without retries: a plain create lets several racing processes overwrite each other.
         """
         self.calls["create"] += 1
-        created = write_fragments(
-            table,
-            uri,
-            mode="create",
-            return_transaction=True,
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-        )
+        with self._guarded():
+            created = write_fragments(
+                table,
+                uri,
+                mode="create",
+                return_transaction=True,
+                enable_stable_row_ids=True,
+                data_storage_version=STORAGE_VERSION,
+            )
         try:
-            lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
-        except OSError as error:
+            dataset = lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
+        except LANCE_ERRORS as error:
             if not self.exists():
-                raise translate(error, uri) from error
+                raise fault(error, uri) from error
             return False
+        self._flush(dataset)
         return True
 
     def read(self) -> list[dict[str, Any]]:
         if not self.exists():
             return []
-        rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
+        with self._guarded():
+            rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
         return rows
 
     def find(self, column: str, value: str) -> dict[str, Any] | None:
@@ -258,8 +289,18 @@ class AppendLog:
         if not self.exists():
             return None
         quoted = value.replace("'", "''")
-        rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
+        with self._guarded():
+            rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
         return rows[0] if rows else None
+
+    def _flush(self, dataset: Any) -> None:
+        with self._guarded():
+            place = self._objects.path(self._name)
+            durability.flush_version(dataset, int(dataset.version), place, self._objects.root, self.calls)
+
+    def _guarded(self) -> AbstractContextManager[None]:
+        hint = f"restore {self._name} from a copy of the graph, or move it away: it is begun anew, without what it recorded"
+        return guarded(str(self._objects.path(self._name)), hint)
 
     def _open(self) -> Any:
         """The newest version, for one scan of it."""
@@ -281,5 +322,5 @@ def _compact(dataset: Any) -> bool:
     try:
         Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])  # inline-commit-ok: upkeep
     except OSError:
-        return False  # somebody else wrote meanwhile; the next writer tries again
+        return False  # somebody else wrote meanwhile, or the disk is full; the next writer tries again
     return True
