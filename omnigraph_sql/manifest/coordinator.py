@@ -69,6 +69,10 @@ class ManifestCoordinator:
             raise self._no_branch(branch) from None
 
     def _no_branch(self, branch: str) -> NotFound:
+        if branch != MAIN and self.table.has_branch(branch):
+            text = f"the branch `{branch}` has lost its files"
+            hint = "restore __manifest from a copy of the graph, or delete the branch's file in __manifest/_refs/branches"
+            return NotFound(text, what="branch", name=branch, hint=hint)
         hint = f"there are {', '.join(self.branches())}"
         return NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint)
 

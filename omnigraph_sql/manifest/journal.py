@@ -92,13 +92,21 @@ class CommitGraph:
     def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
         """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
         commit = commit_of(branch, manifest_version, intent)
-        self._log.append([commit.to_dict()])
+        # The actor first: who dies in between records both again, while a recorded commit is never looked at again.
         if commit.actor_id is not None:
-            entry = {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
-            self._actors.append([entry])
+            self._actors.append([_actor_row(commit)])
+        self._log.append([commit.to_dict()])
         with self._lock:
             self._known[commit.graph_commit_id] = commit
         return commit
+
+    def complete_actors(self) -> None:
+        """Write the list of actors anew when it is gone. A commit carries its actor, so nothing is lost with it."""
+        if self._actors.exists():
+            return
+        commits = {row["graph_commit_id"]: Commit(**row) for row in self._log.read("actor_id IS NOT NULL")}
+        if commits:
+            self._actors.append([_actor_row(commit) for commit in commits.values()])
 
     def find(self, commit_id: str) -> Commit | None:
         with self._lock:
@@ -145,6 +153,10 @@ class CommitGraph:
                     if children[parent] == 0:
                         heapq.heappush(ready, (_order(commits[parent]), parent))
         return ordered
+
+
+def _actor_row(commit: Commit) -> dict[str, Any]:
+    return {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
 
 
 def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Commit:

@@ -28,6 +28,7 @@ MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
 _CONTENTION: Final = "Too many concurrent writers"
 _COMPACT_AT: Final = 32
+_REFERENCE_HINT: Final = "restore the file from a copy of the graph, or delete it: the branch is then gone"
 _MANIFEST_HINT: Final = f"restore the directory {MANIFEST} from a copy of the graph"
 
 ROW_SCHEMA: Final = pa.schema(
@@ -176,13 +177,13 @@ class ManifestTable:
             raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch) from None
         except UnicodeDecodeError:
             text = f"{_reference(branch)}, the reference of the branch `{branch}`, is damaged"
-            raise Storage(text, storage_class="permanent", hint="restore the file from a copy of the graph") from None
+            raise Storage(text, storage_class="permanent", hint=_REFERENCE_HINT) from None
 
     def branches(self) -> dict[str, tuple[str | None, int]]:
         """Names with their parent branch and the version they were forked at."""
         self.calls["branches"] += 1
         dataset = self.newest(None)._dataset
-        with guarded(MANIFEST, "restore the file from a copy of the graph"):
+        with guarded(MANIFEST, _REFERENCE_HINT):
             found = dataset.branches.list()
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
@@ -277,11 +278,12 @@ class AppendLog:
         self._flush(dataset)
         return True
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self, condition: str | None = None) -> list[dict[str, Any]]:
+        """All rows, or those that satisfy a condition."""
         if not self.exists():
             return []
         with self._guarded():
-            rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
+            rows: list[dict[str, Any]] = self._open().to_table(filter=condition).to_pylist()
         return rows
 
     def find(self, column: str, value: str) -> dict[str, Any] | None:

@@ -81,6 +81,11 @@ class ObjectStore:
             return self.path(name).exists()
 
     def rename(self, name: str, new_name: str) -> None:
+        directory = self.path(new_name).parent
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise translate(error, str(directory)) from error
         with self._guard("rename", name):
             os.replace(self.path(name), self.path(new_name))
 
