@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from omnigraph_sql.storage.columns import PRIMARY_KEY
 from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded, is_absence
 from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
+from omnigraph_sql.storage.wholeness import new_fragments, require_whole, retract_torn
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
@@ -84,22 +86,18 @@ class ManifestTable:
         self.calls["create"] += 1
         schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
         with guarded(MANIFEST):
-            dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
-                pa.Table.from_pylist(rows, schema=schema),
-                str(self._objects.path(MANIFEST)),
-                mode="create",
-                enable_stable_row_ids=True,
-                data_storage_version=STORAGE_VERSION,
-                session=self._session,
-            )
+            staged = _stage_new(pa.Table.from_pylist(rows, schema=schema), self._objects.path(MANIFEST))
+            dataset = _commit_new(staged, self._objects.path(MANIFEST))
         self._flush(None, dataset)
         return int(dataset.version)
 
     def _flush(self, branch: str | None, dataset: Any) -> None:
         """The files of the newest version on disk, if that is asked for."""
-        place = self._objects.path(MANIFEST if branch is None else f"{MANIFEST}/tree/{branch}")
         with guarded(MANIFEST):
-            durability.flush_version(dataset, int(dataset.version), place, self._objects.root, self.calls)
+            durability.flush_version(dataset, int(dataset.version), self._place(branch), self._objects.root, self.calls)
+
+    def _place(self, branch: str | None) -> Path:
+        return self._objects.path(MANIFEST if branch is None else f"{MANIFEST}/tree/{branch}")
 
     def newest(self, branch: str | None) -> ManifestVersion:
         """The newest version on a branch: the freshness probe."""
@@ -151,13 +149,15 @@ class ManifestTable:
             if _CONTENTION in str(error):
                 raise RowLevelCasContention("another publish landed first") from error
             raise fault(error, MANIFEST, _MANIFEST_HINT) from error
+        with guarded(MANIFEST):
+            retract_torn(dataset, self._place(branch))
         self._flush(branch, dataset)
         return Merged(int(dataset.version), _is_crowded(dataset))
 
     def compact(self, branch: str | None) -> None:
         """Fold small fragments into one. Content stays the same; a lost race is no matter."""
         dataset = self.newest(branch)._dataset
-        if _compact(dataset):
+        if _compact(dataset, self._place(branch)):
             self.calls["compact"] += 1
             self._flush(branch, dataset)
 
@@ -246,11 +246,13 @@ class AppendLog:
         if not self.exists() and self._create(uri, table):
             return
         self.calls["append"] += 1
+        place = self._objects.path(self._name)
         with self._guarded():
-            dataset = lance.write_dataset(  # inline-commit-ok: a log, reconciled from the manifest
-                table, uri, mode="append", session=self._session
-            )
-        if _compact(dataset):
+            opened = lance.dataset(uri, session=self._session)
+            staged: Any = write_fragments(table, opened, mode="append", return_transaction=True)
+            require_whole(new_fragments(staged.operation), place)
+            dataset = lance.LanceDataset.commit(opened, staged)  # inline-commit-ok: a log, reconciled from the manifest
+        if _compact(dataset, place):
             self.calls["compact"] += 1
         self._flush(dataset)
 
@@ -260,17 +262,11 @@ class AppendLog:
         Staged and committed without retries: a plain create lets several racing processes overwrite each other.
         """
         self.calls["create"] += 1
+        place = self._objects.path(self._name)
         with self._guarded():
-            created = write_fragments(
-                table,
-                uri,
-                mode="create",
-                return_transaction=True,
-                enable_stable_row_ids=True,
-                data_storage_version=STORAGE_VERSION,
-            )
+            staged = _stage_new(table, place)
         try:
-            dataset = lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
+            dataset = _commit_new(staged, place)
         except LANCE_ERRORS as error:
             if not self.exists():
                 raise fault(error, uri) from error
@@ -310,11 +306,32 @@ class AppendLog:
         return lance.dataset(str(self._objects.path(self._name)), session=self._session)
 
 
+def _stage_new(table: pa.Table, place: Path) -> Any:
+    """The files of a dataset that does not exist yet."""
+    staged: Any = write_fragments(
+        table,
+        str(place),
+        mode="create",
+        return_transaction=True,
+        enable_stable_row_ids=True,
+        data_storage_version=STORAGE_VERSION,
+    )
+    require_whole(new_fragments(staged.operation), place)
+    return staged
+
+
+def _commit_new(staged: Any, place: Path) -> Any:
+    """The first version of a dataset; of two processes at once, one succeeds."""
+    return lance.LanceDataset.commit(  # inline-commit-ok: nobody refers to it yet
+        str(place), staged, enable_stable_row_ids=True, max_retries=0
+    )
+
+
 def _is_crowded(dataset: Any) -> bool:
     return len(dataset.get_fragments()) > _COMPACT_AT
 
 
-def _compact(dataset: Any) -> bool:
+def _compact(dataset: Any, place: Path) -> bool:
     """Fold the fragments of a dataset when they are many; whether that was done."""
     if not _is_crowded(dataset):
         return False
@@ -322,7 +339,9 @@ def _compact(dataset: Any) -> bool:
     if not plan.num_tasks():
         return False
     try:
-        Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])  # inline-commit-ok: upkeep
-    except OSError:
+        done: list[Any] = [task.execute(dataset) for task in plan.tasks]
+        require_whole((fragment for each in done for fragment in each.new_fragments), place)
+        Compaction.commit(dataset, done)  # inline-commit-ok: upkeep
+    except (OSError, Storage):
         return False  # somebody else wrote meanwhile, or the disk is full; the next writer tries again
     return True

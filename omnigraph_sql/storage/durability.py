@@ -11,11 +11,10 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from omnigraph_sql.storage.objects import FSYNC, translate
-
-_NEWEST_NAME: Final = (1 << 64) - 1
+from omnigraph_sql.storage.wholeness import new_fragments, version_file
 
 
 def is_on() -> bool:
@@ -38,7 +37,7 @@ def _added(dataset: Any, version: int, place: Path) -> Iterator[str]:
     """Names of the files that came with a version: rows, deletions, indexes, the transaction and the version itself."""
     transaction = dataset.read_transaction(version)
     operation = transaction.operation
-    for fragment in _new_fragments(operation):
+    for fragment in new_fragments(operation):
         for file in fragment.files:
             yield f"data/{file.path}"
             yield from _inside(place, f"data/{file.path.removesuffix('.lance')}")  # large values stand beside their file
@@ -48,14 +47,7 @@ def _added(dataset: Any, version: int, place: Path) -> Iterator[str]:
     for index in getattr(operation, "new_indices", ()):
         yield from _inside(place, f"_indices/{index.uuid}")
     yield from _inside(place, f"_transactions/{transaction.read_version}-{transaction.uuid}.txn")
-    yield f"_versions/{_NEWEST_NAME - version:020}.manifest"
-
-
-def _new_fragments(operation: Any) -> Iterator[Any]:
-    for name in ("fragments", "new_fragments"):
-        yield from getattr(operation, name, ())
-    for group in getattr(operation, "groups", ()):
-        yield from group.new_fragments
+    yield str(version_file(place, version).relative_to(place))
 
 
 def _inside(place: Path, name: str) -> Iterator[str]:

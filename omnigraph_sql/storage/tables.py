@@ -27,6 +27,7 @@ from omnigraph_sql.storage import durability
 from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.wholeness import new_fragments, require_whole
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
@@ -155,12 +156,16 @@ class TableStorage:
 
     def _durable(self, handle: SnapshotHandle, *others: str) -> SnapshotHandle:
         """The same handle, its new files and other named ones on disk if that is asked for."""
-        table = self.objects.path(handle.path)
-        place = table if handle.branch is None else table / "tree" / handle.branch
         with guarded(handle.path):
-            durability.flush_version(handle._dataset, handle.version, place, self.objects.root, self.calls)
-        durability.flush_files((table / each for each in others), self.objects.root, self.calls)
+            durability.flush_version(handle._dataset, handle.version, self._place(handle), self.objects.root, self.calls)
+        named = (self.objects.path(handle.path) / each for each in others)
+        durability.flush_files(named, self.objects.root, self.calls)
         return handle
+
+    def _place(self, handle: SnapshotHandle) -> Path:
+        """Where new files of a table branch go."""
+        table = self.objects.path(handle.path)
+        return table if handle.branch is None else table / "tree" / handle.branch
 
     # Reading
 
@@ -304,6 +309,7 @@ class TableStorage:
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
     ) -> StagedHandle:
+        require_whole(new_fragments(transaction.operation), self._place(handle))
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(
             handle.path, handle.branch, handle.version, kind, operation_id, transaction.uuid, int(rows), transaction

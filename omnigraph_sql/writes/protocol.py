@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from omnigraph_sql import failpoints, ulid
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError, RecoveryRequired, Storage
 from omnigraph_sql.manifest.changes import Define, Pin, RegisterTable, Tombstone, Update
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, lineage
 from omnigraph_sql.manifest.journal import Commit
@@ -413,14 +413,24 @@ def _undone(engine: Engine, sidecar: Sidecar) -> Iterator[_Effects]:
     effects = _Effects()
     try:
         yield effects
-    except Exception:
+    except Exception as error:
         if not effects.started:
             _forget(engine, sidecar.operation_id)
             raise
-        commit = _settle(engine, sidecar)
+        try:
+            commit = _settle(engine, sidecar)
+        except Storage as obstacle:
+            raise _unsettled(sidecar, obstacle) from error
         if commit is None:
             raise
         effects.recovered = commit
+
+
+def _unsettled(sidecar: Sidecar, obstacle: Storage) -> RecoveryRequired:
+    """What a caller must know when the store fails in the middle of a write and while it is undone."""
+    text = f"the write was interrupted and could not be undone: {obstacle.message}"
+    hint = f"{obstacle.hint or 'look at the disk'}; then open the graph read-write, which finishes or undoes the write"
+    return RecoveryRequired(text, reason="undo", operation_id=sidecar.operation_id, hint=hint)
 
 
 def _settle(engine: Engine, sidecar: Sidecar) -> Commit | None:

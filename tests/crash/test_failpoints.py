@@ -453,8 +453,10 @@ def test_an_undo_that_fails_itself_is_finished_on_reopening(tmp_path: Path, poin
     root = tmp_path / "g"
     graph = prepared(root, "many")
     before = rows(graph)
-    with armed(f"write.post_table_commit=error@2,{point}=error"), pytest.raises(errors.Storage, match="failpoint"):
+    rules = f"write.post_table_commit=error@2,{point}=error"
+    with armed(rules), pytest.raises(errors.RecoveryRequired, match="failpoint") as failed:
         OPERATIONS["many"](graph)
+    assert failed.value.operation_id == sidecars(root)[0].stem
 
     assert_case(root, "many", UNDONE, before)
 
