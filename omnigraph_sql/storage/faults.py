@@ -23,7 +23,7 @@ RESTORE: Final = "restore the directory from a copy of the graph"
 _OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
 _MISSING: Final = re.compile(r"Not found: (?P<file>[^,\s]+)|(?P<plain>was not found)")
 _SOURCE_PLACE: Final = re.compile(r",?\s*/?[\w./-]*\.rs:\d+:\d+")
-_DAMAGE: Final = ("corrupt", "Invalid range", "file size is too small", "magic", "decode", "protobuf", "out of range")
+_DAMAGE: Final = ("corrupt", "LanceError(IO)", "magic", "decode", "protobuf", "out of range")
 
 
 @contextmanager
