@@ -312,6 +312,24 @@ def test_a_damaged_manifest_is_named(root: Path, damage: Callable[[Path], None])
     assert_writable(og.connect(root), ["main", "draft"])
 
 
+def test_a_manifest_from_an_older_copy(root: Path) -> None:
+    """The graph is as it was then; what was written since is put back by the next write, and its commit is not another's."""
+    shutil.copytree(root / "__manifest", root.parent / "copy")
+    lost = og.connect(root).mutate(INSERT, params={"name": "eve"}).commit
+    assert lost is not None
+    shutil.rmtree(root / "__manifest")
+    shutil.copytree(root.parent / "copy", root / "__manifest")
+
+    graph = og.connect(root)
+    assert names(graph) == ["ann", "bob", "cleo"]
+    graph.mutate(INSERT, params={"name": "fay"})
+
+    assert names(graph) == ["ann", "bob", "cleo", "fay"]
+    assert lost.graph_commit_id not in [each.graph_commit_id for each in graph.commits()]
+    with pytest.raises(errors.NotFound, match="was lost with its version"):
+        graph.snapshot(commit=lost.graph_commit_id)
+
+
 def test_a_branch_that_lost_its_files_keeps_nobody_from_main(root: Path) -> None:
     shutil.rmtree(root / "__manifest" / "tree")
 
