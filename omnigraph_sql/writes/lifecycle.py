@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -39,6 +40,7 @@ SOURCE = "_schema.pg"
 IR = "_schema.ir.json"
 STATE = "__schema_state.json"
 _FORMAT = 1
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 _RESTORE_FILE = "restore the file from a copy of the graph"
 T = TypeVar("T")
 
@@ -122,8 +124,11 @@ def probe(objects: ObjectStore, root: Path) -> None:
 def _creates_once(objects: ObjectStore, name: str) -> bool:
     try:
         return objects.write_text_if_absent(name, "") and not objects.write_text_if_absent(name, "")
-    except Storage:
-        objects.write_text(name, "")  # raises if nothing can be written at all: a full disk, a missing right
+    except Storage as error:
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno not in _NO_LINKS:
+            raise
+        objects.write_text(name, "")  # raises if nothing can be written at all: the right to it is missing
         return False
 
 
