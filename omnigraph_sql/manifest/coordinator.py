@@ -74,6 +74,10 @@ class ManifestCoordinator:
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def _no_branch(self, branch: str) -> NotFound:
+        if branch != MAIN and self.table.has_branch(branch):
+            text = f"the branch `{branch}` has lost its files"
+            hint = "restore __manifest from a copy of the graph, or delete the branch's file in __manifest/_refs/branches"
+            return NotFound(text, what="branch", name=branch, hint=hint)
         hint = f"there are {', '.join(self.branches())}"
         return NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint)
 
@@ -115,7 +119,12 @@ class ManifestCoordinator:
         commit = self.journal.find(commit_id)
         if commit is None:
             raise NotFound(f"there is no commit `{commit_id}`", what="commit", name=commit_id)
-        return self.at_version(commit.manifest_branch or MAIN, commit.manifest_version)
+        found = self.at_version(commit.manifest_branch or MAIN, commit.manifest_version)
+        if found.head is not None and found.head.graph_commit_id != commit_id:
+            # The manifest was restored from an older copy, and its versions were counted on from there.
+            text = f"the commit `{commit_id}` was lost with its version of the manifest"
+            raise NotFound(text, what="commit", name=commit_id, hint="list the commits of the branch")
+        return found
 
     def forget(self, branch: str) -> None:
         """Drop what is kept about a branch that was deleted; its name may come back with other content."""

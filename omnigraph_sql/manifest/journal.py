@@ -95,12 +95,19 @@ class CommitGraph:
         # The actor first: a commit that is not recorded yet is recorded by the next writer, with its actor, whereas nobody
         # would look for the actor of one that is.
         if commit.actor_id is not None:
-            entry = {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
-            self._actors.append([entry])
+            self._actors.append([_actor_row(commit)])
         self._log.append([commit.to_dict()])
         with self._lock:
             self._known[commit.graph_commit_id] = commit
         return commit
+
+    def complete_actors(self) -> None:
+        """Write the list of actors anew when it is gone. A commit carries its actor, so nothing is lost with it."""
+        if self._actors.exists():
+            return
+        commits = {row["graph_commit_id"]: Commit(**row) for row in self._log.read("actor_id IS NOT NULL")}
+        if commits:
+            self._actors.append([_actor_row(commit) for commit in commits.values()])
 
     def find(self, commit_id: str) -> Commit | None:
         with self._lock:
@@ -157,6 +164,10 @@ class CommitGraph:
 def undo_message(operation_id: str) -> str:
     """The message of the commit that takes an operation back; by it the commit is found."""
     return f"undo of {operation_id}"
+
+
+def _actor_row(commit: Commit) -> dict[str, Any]:
+    return {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
 
 
 def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Commit:

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, RowLevelCasContention
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, RowLevelCasContention, Storage
 from omnigraph_sql.manifest.changes import Change, Pin, Update, check_batch, manifest_rows
 from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, ManifestCoordinator, check_known, lineage
-from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 
 RETRY_BUDGET = 5
@@ -67,8 +67,7 @@ class ManifestBatchPublisher:
             failpoints.hit("publish.after_merge")
             self._coordinator.landed(snapshot, merged.version, rows)
             failpoints.hit("journal.before_append")
-            commit = self._coordinator.journal.append(lineage(branch), merged.version, final)
-            return Published(commit, crowded=merged.crowded)
+            return Published(self._record(branch, merged.version, final), crowded=merged.crowded)
         text = f"publishing on `{branch}` lost against other writers {RETRY_BUDGET + 1} times"
         raise Conflict(text, reason="contention", hint="try again")
 
@@ -118,6 +117,13 @@ class ManifestBatchPublisher:
         if self._coordinator.journal.find_undo(intent.operation_id) is not None:
             text = f"operation {intent.operation_id} was taken for dead and undone"
             raise Conflict(text, reason="undone", hint="repeat the write")
+
+    def _record(self, branch: str, version: int, intent: Intent) -> Commit:
+        """The commit of a publish that is visible. A journal that cannot be written now is completed by the next writer."""
+        try:
+            return self._coordinator.journal.append(lineage(branch), version, intent)
+        except Storage:
+            return commit_of(lineage(branch), version, intent)
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Record the head's commit if the writer that published it died before doing so."""

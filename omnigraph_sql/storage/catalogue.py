@@ -7,7 +7,9 @@ an inline merge without retries on an annotated key, the only form in which Lanc
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,16 +18,21 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from omnigraph_sql.errors import NotFound, RowLevelCasContention, UnsupportedFormat
+from omnigraph_sql.errors import NotFound, RowLevelCasContention, Storage, UnsupportedFormat
+from omnigraph_sql.storage import durability
 from omnigraph_sql.storage.columns import PRIMARY_KEY
-from omnigraph_sql.storage.objects import ObjectStore, translate
+from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded, is_absence
+from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
+from omnigraph_sql.storage.wholeness import new_fragments, require_whole, retract_torn
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
 LANDED: Final = "_row_last_updated_at_version"
 _CONTENTION: Final = "Too many concurrent writers"
 _COMPACT_AT: Final = 32
+_REFERENCE_HINT: Final = "restore the file from a copy of the graph, or delete it: the branch is then gone"
+_MANIFEST_HINT: Final = f"restore the directory {MANIFEST} from a copy of the graph"
 
 ROW_SCHEMA: Final = pa.schema(
     [
@@ -79,15 +86,19 @@ class ManifestTable:
         """The manifest of a new graph."""
         self.calls["create"] += 1
         schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
-        dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
-            pa.Table.from_pylist(rows, schema=schema),
-            str(self._objects.path(MANIFEST)),
-            mode="create",
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-            session=self._session,
-        )
+        with guarded(MANIFEST):
+            staged = _stage_new(pa.Table.from_pylist(rows, schema=schema), self._objects.path(MANIFEST))
+            dataset = _commit_new(staged, self._objects.path(MANIFEST))
+        self._flush(None, dataset)
         return int(dataset.version)
+
+    def _flush(self, branch: str | None, dataset: Any) -> None:
+        """The files of the newest version on disk, if that is asked for."""
+        with guarded(MANIFEST):
+            durability.flush_version(dataset, int(dataset.version), self._place(branch), self._objects.root, self.calls)
+
+    def _place(self, branch: str | None) -> Path:
+        return self._objects.path(MANIFEST if branch is None else f"{MANIFEST}/tree/{branch}")
 
     def newest(self, branch: str | None) -> ManifestVersion:
         """The newest version on a branch: the freshness probe."""
@@ -106,7 +117,8 @@ class ManifestTable:
         self.calls["read" if since is None else "refresh"] += 1
         changed = None if since is None else f"{LANDED} > {since}"
         columns = [*ROW_SCHEMA.names, LANDED]
-        rows: list[dict[str, Any]] = opened._dataset.to_table(columns=columns, filter=changed).to_pylist()
+        with guarded(MANIFEST, _MANIFEST_HINT):
+            rows: list[dict[str, Any]] = opened._dataset.to_table(columns=columns, filter=changed).to_pylist()
         return rows
 
     def raise_stamp(self, branch: str | None, stamp: int) -> None:
@@ -116,9 +128,9 @@ class ManifestTable:
             try:
                 # From the version just looked at: two stamps given at once conflict.
                 opened._dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
-            except OSError as error:
+            except LANCE_ERRORS as error:
                 if self.newest(branch).version == opened.version:
-                    raise translate(error, MANIFEST) from error
+                    raise fault(error, MANIFEST, _MANIFEST_HINT) from error
 
     def annotate(self, branch: str | None) -> None:
         """Make `object_id` the key, once: without it two writers landing one row are not noticed. Safe to race."""
@@ -133,9 +145,9 @@ class ManifestTable:
         metadata = {key.decode(): value.decode() for key, value in PRIMARY_KEY.items()}
         try:
             opened._dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
-        except OSError as error:
+        except LANCE_ERRORS as error:
             if _keys(self.newest(branch)._dataset.schema) != ["object_id"]:
-                raise translate(error, MANIFEST) from error
+                raise fault(error, MANIFEST, _MANIFEST_HINT) from error
 
     def merge_rows(self, branch: str | None, rows: list[dict[str, Any]], base_version: int) -> Merged:
         """Upsert rows in one atomic step, from the version the caller looked at.
@@ -148,16 +160,21 @@ class ManifestTable:
         builder = dataset.merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all()
         try:
             builder.conflict_retries(0).use_index(False).execute(table)  # inline-commit-ok: the publish itself
-        except OSError as error:
+        except LANCE_ERRORS as error:
             if _CONTENTION in str(error):
                 raise RowLevelCasContention("another publish landed first") from error
-            raise translate(error, MANIFEST) from error
+            raise fault(error, MANIFEST, _MANIFEST_HINT) from error
+        with guarded(MANIFEST):
+            retract_torn(dataset, self._place(branch))
+        self._flush(branch, dataset)
         return Merged(int(dataset.version), _is_crowded(dataset))
 
     def compact(self, branch: str | None) -> None:
         """Fold small fragments into one. Content stays the same; a lost race is no matter."""
-        if _compact(self.newest(branch)._dataset):
+        dataset = self.newest(branch)._dataset
+        if _compact(dataset, self._place(branch)):
             self.calls["compact"] += 1
+            self._flush(branch, dataset)
 
     # Branches
 
@@ -173,11 +190,16 @@ class ManifestTable:
             return self._objects.read_text(_reference(branch))
         except NotFound:
             raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch) from None
+        except UnicodeDecodeError:
+            text = f"{_reference(branch)}, the reference of the branch `{branch}`, is damaged"
+            raise Storage(text, storage_class="permanent", hint=_REFERENCE_HINT) from None
 
     def branches(self) -> dict[str, tuple[str | None, int]]:
         """Names with their parent branch and the version they were forked at."""
         self.calls["branches"] += 1
-        found = self.newest(None)._dataset.branches.list()
+        dataset = self.newest(None)._dataset
+        with guarded(MANIFEST, _REFERENCE_HINT):
+            found = dataset.branches.list()
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
@@ -186,13 +208,19 @@ class ManifestTable:
         if self._objects.exists(f"{MANIFEST}/tree/{name}"):
             # A tree without its reference is what an interrupted create leaves; nothing can use it.
             self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
-        self.newest(None)._dataset.create_branch(name, source)
+        dataset = self.newest(None)._dataset
+        with guarded(MANIFEST):
+            made = dataset.create_branch(name, source)
+        self._flush(name, made)
+        durability.flush_files([self._objects.path(_reference(name))], self._objects.root, self.calls)
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch and its files; an absent one is success."""
         self.calls["delete_branch"] += 1
         if self.has_branch(name):
-            self.newest(None)._dataset.branches.delete(name)
+            dataset = self.newest(None)._dataset
+            with guarded(MANIFEST):
+                dataset.branches.delete(name)
         self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
 
     def _open(self, branch: str | None, version: int | None) -> ManifestVersion:
@@ -200,11 +228,11 @@ class ManifestTable:
         place = uri if branch is None else f"{uri}/tree/{branch}"
         try:
             dataset = lance.dataset(place, version=version, session=self._session)
-        except ValueError as error:
+        except LANCE_ERRORS as error:
+            if not is_absence(error) or (branch is None and version is None):
+                raise fault(error, uri, _MANIFEST_HINT) from error
             what, name = ("branch", branch) if version is None and branch else ("version", str(version))
             raise NotFound(f"the {what} `{name}` does not exist", what=what, name=name or "") from error
-        except OSError as error:
-            raise translate(error, uri) from error
         return ManifestVersion(branch, int(dataset.version), dataset)
 
 
@@ -233,14 +261,15 @@ class AppendLog:
         if not self.exists() and self._create(uri, table):
             return
         self.calls["append"] += 1
-        try:
-            dataset = lance.write_dataset(  # inline-commit-ok: a log, reconciled from the manifest
-                table, uri, mode="append", session=self._session
-            )
-        except OSError as error:
-            raise translate(error, uri) from error
-        if _compact(dataset):
+        place = self._objects.path(self._name)
+        with self._guarded():
+            opened = lance.dataset(uri, session=self._session)
+            staged: Any = write_fragments(table, opened, mode="append", return_transaction=True)
+            require_whole(new_fragments(staged.operation), place)
+            dataset = lance.LanceDataset.commit(opened, staged)  # inline-commit-ok: a log, reconciled from the manifest
+        if _compact(dataset, place):
             self.calls["compact"] += 1
+        self._flush(dataset)
 
     def append_once(self, row: dict[str, Any], key: str) -> None:
         """Append a row unless one with its key is there, also when several processes do so at once.
@@ -251,11 +280,12 @@ class AppendLog:
         if not self.exists() and self._create(str(self._objects.path(self._name)), table):
             return
         self.calls["append"] += 1
-        builder = self._open().merge_insert(key).when_not_matched_insert_all()
-        try:
+        with self._guarded():
+            dataset = self._open()
+            builder = dataset.merge_insert(key).when_not_matched_insert_all()
             builder.use_index(False).execute(table)  # inline-commit-ok: a log
-        except OSError as error:
-            raise translate(error, self._name) from error
+            retract_torn(dataset, self._objects.path(self._name))
+        self._flush(dataset)
 
     def _create(self, uri: str, table: pa.Table) -> bool:
         """Create the log with its first rows; False when somebody else was faster.
@@ -263,26 +293,24 @@ class AppendLog:
         Staged and committed without retries: a plain create lets several racing processes overwrite each other.
         """
         self.calls["create"] += 1
-        created = write_fragments(
-            table,
-            uri,
-            mode="create",
-            return_transaction=True,
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-        )
+        place = self._objects.path(self._name)
+        with self._guarded():
+            staged = _stage_new(table, place)
         try:
-            lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
-        except OSError as error:
+            dataset = _commit_new(staged, place)
+        except LANCE_ERRORS as error:
             if not self.exists():
-                raise translate(error, uri) from error
+                raise fault(error, uri) from error
             return False
+        self._flush(dataset)
         return True
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self, condition: str | None = None) -> list[dict[str, Any]]:
+        """All rows, or those that satisfy a condition."""
         if not self.exists():
             return []
-        rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
+        with self._guarded():
+            rows: list[dict[str, Any]] = self._open().to_table(filter=condition).to_pylist()
         return rows
 
     def find(self, column: str, value: str) -> dict[str, Any] | None:
@@ -290,8 +318,18 @@ class AppendLog:
         if not self.exists():
             return None
         quoted = value.replace("'", "''")
-        rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
+        with self._guarded():
+            rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
         return rows[0] if rows else None
+
+    def _flush(self, dataset: Any) -> None:
+        with self._guarded():
+            place = self._objects.path(self._name)
+            durability.flush_version(dataset, int(dataset.version), place, self._objects.root, self.calls)
+
+    def _guarded(self) -> AbstractContextManager[None]:
+        hint = f"restore {self._name} from a copy of the graph, or move it away: it is begun anew, without what it recorded"
+        return guarded(str(self._objects.path(self._name)), hint)
 
     def _open(self) -> Any:
         """The newest version, for one scan of it."""
@@ -304,11 +342,32 @@ def _keys(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if field.metadata and next(iter(PRIMARY_KEY)) in field.metadata]
 
 
+def _stage_new(table: pa.Table, place: Path) -> Any:
+    """The files of a dataset that does not exist yet."""
+    staged: Any = write_fragments(
+        table,
+        str(place),
+        mode="create",
+        return_transaction=True,
+        enable_stable_row_ids=True,
+        data_storage_version=STORAGE_VERSION,
+    )
+    require_whole(new_fragments(staged.operation), place)
+    return staged
+
+
+def _commit_new(staged: Any, place: Path) -> Any:
+    """The first version of a dataset; of two processes at once, one succeeds."""
+    return lance.LanceDataset.commit(  # inline-commit-ok: nobody refers to it yet
+        str(place), staged, enable_stable_row_ids=True, max_retries=0
+    )
+
+
 def _is_crowded(dataset: Any) -> bool:
     return len(dataset.get_fragments()) > _COMPACT_AT
 
 
-def _compact(dataset: Any) -> bool:
+def _compact(dataset: Any, place: Path) -> bool:
     """Fold the fragments of a dataset when they are many; whether that was done."""
     if not _is_crowded(dataset):
         return False
@@ -316,7 +375,9 @@ def _compact(dataset: Any) -> bool:
     if not plan.num_tasks():
         return False
     try:
-        Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])  # inline-commit-ok: upkeep
-    except OSError:
-        return False  # somebody else wrote meanwhile; the next writer tries again
+        done: list[Any] = [task.execute(dataset) for task in plan.tasks]
+        require_whole((fragment for each in done for fragment in each.new_fragments), place)
+        Compaction.commit(dataset, done)  # inline-commit-ok: upkeep
+    except (OSError, Storage):
+        return False  # somebody else wrote meanwhile, or the disk is full; the next writer tries again
     return True

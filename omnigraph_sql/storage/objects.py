@@ -21,6 +21,8 @@ from omnigraph_sql.errors import BadRequest, NotFound, Storage
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+FSYNC = "OMNIGRAPH_FSYNC"
+_OTHER_KIND = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
 
 
 def resolve_root(uri: str | os.PathLike[str]) -> Path:
@@ -58,6 +60,7 @@ class ObjectStore:
         with self._guard("write", name):
             temporary = self._temporary(name, text)
             os.replace(temporary, self.path(name))
+            self._flush_directory(name)
 
     def write_text_if_absent(self, name: str, text: str) -> bool:
         """Create an object; False when it exists already."""
@@ -70,6 +73,7 @@ class ObjectStore:
                 return False
             finally:
                 os.unlink(temporary)
+            self._flush_directory(name)
             return True
 
     def exists(self, name: str) -> bool:
@@ -86,6 +90,11 @@ class ObjectStore:
                 return False
 
     def rename(self, name: str, new_name: str) -> None:
+        directory = self.path(new_name).parent
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise translate(error, str(directory)) from error
         with self._guard("rename", name):
             os.replace(self.path(name), self.path(new_name))
 
@@ -109,6 +118,16 @@ class ObjectStore:
                 return sorted(entry.name for entry in os.scandir(self.path(name)) if not entry.name.startswith(".tmp-"))
             except FileNotFoundError:
                 return []
+
+    def _flush_directory(self, name: str) -> None:
+        """The name of a new object on disk, if that is asked for; its text is there already."""
+        if os.environ.get(FSYNC) == "1":
+            descriptor = os.open(self.path(name).parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self.calls["fsync"] += 1
 
     def _temporary(self, name: str, text: str) -> str:
         target = self.path(name)
@@ -136,11 +155,18 @@ class ObjectStore:
 
 def translate(error: OSError, path: str) -> Exception:
     """What an operating system error means to a caller."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
+    if isinstance(error, FileNotFoundError):
         return NotFound(f"{path} does not exist", what="object", name=path)
     if error.errno in _FULL:
         return Storage(f"{path}: the disk is full", storage_class="permanent", hint="free some space and try again")
+    if error.errno == errno.EFBIG:
+        hint = "raise the limit of the process (`ulimit -f`) and try again"
+        return Storage(f"{path}: the file would be larger than is allowed", storage_class="permanent", hint=hint)
     if error.errno in _READ_ONLY:
-        message = f"{path} cannot be written: {error.strerror}"
-        return Storage(message, storage_class="configuration", hint="check the owner and mode of the directory")
-    return Storage(f"{path}: {error.strerror or error}", storage_class="unknown")
+        message = f"{path} cannot be read or written: {error.strerror}"
+        hint = "check the owner and mode of the directory; reading needs no right to write with read_only"
+        return Storage(message, storage_class="configuration", hint=hint)
+    if error.errno in _OTHER_KIND:
+        hint = "something else stands in the place of a file or directory of the graph: move it away"
+        return Storage(f"{path}: {error.strerror}", storage_class="configuration", hint=hint)
+    return Storage(f"{path}: {error.strerror or error}", storage_class="unknown", hint="look at the disk, then try again")

@@ -14,14 +14,13 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from omnigraph_sql import failpoints, ulid
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError, RecoveryRequired, Storage
 from omnigraph_sql.manifest.changes import Define, Pin, RegisterTable, Tombstone, Update
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, lineage
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import Published, check_expected, check_incarnation
 from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
-from omnigraph_sql.storage.objects import translate
 from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
@@ -426,9 +425,9 @@ def _fork(engine: Engine, sidecar: Sidecar, table: SidecarTable) -> SnapshotHand
     assert table.table_branch is not None
     try:
         return engine.storage.fork(table.table_path, *table.fork_from, table.table_branch)
-    except OSError as error:
+    except Storage:
         if table.table_branch not in engine.storage.list_branches(table.table_path):
-            raise translate(error, table.table_path) from error
+            raise
     failpoints.hit("fork.ref_exists")
     snapshot = _authority(engine, sidecar)
     entry = snapshot.entries.get(table.table_key)
@@ -473,13 +472,29 @@ def _undone(engine: Engine, sidecar: Sidecar) -> Iterator[_Effects]:
         if not effects.started:
             _forget(engine, sidecar.operation_id)
             raise
-        commit = settle(engine, sidecar)
+        commit = _settled(engine, sidecar, error)
         if commit is None:
             raise
         _forget(engine, sidecar.operation_id)
         if not isinstance(error, Exception):
             raise
         effects.recovered = commit
+
+
+def _settled(engine: Engine, sidecar: Sidecar, error: BaseException) -> Commit | None:
+    try:
+        return settle(engine, sidecar)
+    except Storage as obstacle:
+        if not isinstance(error, Exception):
+            raise error from obstacle  # an interrupt stays one; the sidecar tells the next one who opens the graph
+        raise _unsettled(sidecar, obstacle) from error
+
+
+def _unsettled(sidecar: Sidecar, obstacle: Storage) -> RecoveryRequired:
+    """What a caller must know when the store fails in the middle of a write and while it is undone."""
+    text = f"the write was interrupted and could not be undone: {obstacle.message}"
+    hint = f"{obstacle.hint or 'look at the disk'}; then open the graph read-write, which finishes or undoes the write"
+    return RecoveryRequired(text, reason="undo", operation_id=sidecar.operation_id, hint=hint)
 
 
 def _forget(engine: Engine, operation_id: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -339,7 +340,10 @@ def undo_unclaimed(engine: Engine, snapshot: Snapshot, table_key: str) -> bool:
 def reconcile_journal(engine: Engine) -> None:
     """Record the head commit of every branch whose publisher died before it could."""
     for branch in engine.coordinator.branches():
-        engine.publisher.reconcile(engine.coordinator.fresh(branch))
+        # A branch that has lost its files is reported to whoever uses it, and keeps nobody from the others.
+        with suppress(NotFound):
+            engine.publisher.reconcile(engine.coordinator.fresh(branch))
+    engine.coordinator.journal.complete_actors()
 
 
 def now_us() -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_sql.errors import BadRequest, Conflict, NotFound, ValidationFailed
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, Storage, ValidationFailed
 from omnigraph_sql.manifest.changes import Define, Tombstone
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import (
@@ -242,8 +242,10 @@ class RelationalWriter:
         handle = storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
         try:
             return storage.count(handle, condition)
-        except (ValueError, OSError) as error:
-            text = f"the condition `{condition}` cannot be evaluated: {str(error).splitlines()[0]}"
+        except Storage as error:
+            if error.storage_class != "unknown":
+                raise
+            text = f"the condition `{condition}` cannot be evaluated: {error.message.removeprefix(f'{entry.path}: ')}"
             raise BadRequest(text, hint=f"the columns are {', '.join(storage.schema(handle).names)}") from None
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import NotFound
+from omnigraph_sql.errors import NotFound, Storage
 from omnigraph_sql.manifest.changes import Change, Define, Pin, RegisterTable, Tombstone
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.objects import ObjectStore
@@ -159,10 +159,13 @@ class Sidecars:
             return None
         except UnicodeDecodeError:
             text = ""
+        except Storage:
+            if not self._objects.path(name).is_dir():
+                raise
+            text = ""  # a directory is no sidecar of ours either
         try:
             return Sidecar.from_json(text)
         except ValueError:
-            self._objects.path(QUARANTINE).mkdir(exist_ok=True)
             with suppress(NotFound):  # somebody else has just moved it
                 self._objects.rename(name, f"{QUARANTINE}/{operation_id}.json")
             return None

@@ -465,24 +465,6 @@ def test_init_interrupted_after_the_manifest_gives_a_graph(tmp_path: Path, actio
         og.init(root, SCHEMA, force=True)
 
 
-@pytest.mark.parametrize("point", ["init.after_schema_written", "init.after_contract_written", "storage.object_write@3"])
-def test_init_that_died_before_the_manifest_can_be_repeated(tmp_path: Path, point: str) -> None:
-    """Nobody was left to clean up: the claim says so, and with it out of the way `force` starts over."""
-    root = tmp_path / "g"
-    assert run_child(root, "init", OMNIGRAPH_FAILPOINTS=rule(point, "exit")) == DIED
-
-    with pytest.raises(errors.NotFound, match="not a graph"):
-        og.connect(root)
-    with pytest.raises(errors.InitializationClaimed) as claimed:
-        og.init(root, SCHEMA, force=True)
-    claim = root / "__init_claim.json"
-    assert str(claim) in str(claimed.value)
-    claim.unlink()
-    with pytest.raises(errors.AlreadyInitialized):
-        og.init(root, SCHEMA)
-    assert_writable_after_init(og.init(root, SCHEMA, actor=ACTOR, force=True))
-
-
 def assert_writable_after_init(graph: og.Graph) -> None:
     assert rows(graph) == {}
     assert not (Path(graph.uri) / "__init_claim.json").exists()
@@ -601,8 +583,10 @@ def test_an_undo_that_fails_itself_is_finished_on_reopening(tmp_path: Path, poin
     root = tmp_path / "g"
     graph = prepared(root, "many")
     before = rows(graph)
-    with armed(f"write.post_table_commit=error@2,{point}=error"), pytest.raises(errors.Storage, match="failpoint"):
+    rules = f"write.post_table_commit=error@2,{point}=error"
+    with armed(rules), pytest.raises(errors.RecoveryRequired, match="failpoint") as failed:
         OPERATIONS["many"](graph)
+    assert failed.value.operation_id == sidecars(root)[0].stem
 
     assert_case(root, "many", UNDONE, before)
 
