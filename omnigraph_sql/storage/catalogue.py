@@ -18,7 +18,8 @@ from lance.optimize import Compaction
 
 from omnigraph_sql.errors import NotFound, RowLevelCasContention
 from omnigraph_sql.storage.columns import PRIMARY_KEY
-from omnigraph_sql.storage.objects import ObjectStore, translate
+from omnigraph_sql.storage.failures import is_absent, remote_failures, translate
+from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
 
 MANIFEST: Final = "__manifest"
@@ -69,23 +70,26 @@ class ManifestTable:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._session = new_session()
+        self._options = objects.root.storage_options
         self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
-        return self._objects.exists(f"{MANIFEST}/_versions")
+        return self._objects.has_prefix(f"{MANIFEST}/_versions")
 
     def create(self, rows: list[dict[str, Any]], stamp: int) -> int:
         """The manifest of a new graph."""
         self.calls["create"] += 1
         schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
-        dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
-            pa.Table.from_pylist(rows, schema=schema),
-            str(self._objects.path(MANIFEST)),
-            mode="create",
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-            session=self._session,
-        )
+        with remote_failures(MANIFEST):
+            dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
+                pa.Table.from_pylist(rows, schema=schema),
+                self._objects.uri(MANIFEST),
+                mode="create",
+                enable_stable_row_ids=True,
+                data_storage_version=STORAGE_VERSION,
+                session=self._session,
+                storage_options=self._options,
+            )
         return int(dataset.version)
 
     def newest(self, branch: str | None) -> ManifestVersion:
@@ -101,7 +105,8 @@ class ManifestTable:
         """The rows of a version; with `since`, only those that were added or replaced after that version."""
         self.calls["read" if since is None else "refresh"] += 1
         changed = None if since is None else f"_row_last_updated_at_version > {since}"
-        rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
+        with remote_failures(MANIFEST):
+            rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
         return rows
 
     def set_stamp(self, branch: str | None, stamp: int) -> None:
@@ -160,30 +165,35 @@ class ManifestTable:
     def branches(self) -> dict[str, tuple[str | None, int]]:
         """Names with their parent branch and the version they were forked at."""
         self.calls["branches"] += 1
-        found = self.newest(None)._dataset.branches.list()
+        with remote_failures(MANIFEST):
+            found = self.newest(None)._dataset.branches.list()
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
         self.calls["create_branch"] += 1
         source: Any = from_version if from_branch is None else (from_branch, from_version)
-        if self._objects.exists(f"{MANIFEST}/tree/{name}"):
+        if self._objects.has_prefix(f"{MANIFEST}/tree/{name}"):
             # A tree without its reference is what an interrupted create leaves; nothing can use it.
             self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
-        self.newest(None)._dataset.create_branch(name, source)
+        with remote_failures(MANIFEST):
+            self.newest(None)._dataset.create_branch(name, source)
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch and its files; an absent one is success."""
         self.calls["delete_branch"] += 1
-        if self.has_branch(name):
-            self.newest(None)._dataset.branches.delete(name)
+        with remote_failures(MANIFEST):
+            if self.has_branch(name):
+                self.newest(None)._dataset.branches.delete(name)
         self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
 
     def _open(self, branch: str | None, version: int | None) -> ManifestVersion:
-        uri = str(self._objects.path(MANIFEST))
+        uri = self._objects.uri(MANIFEST)
         place = uri if branch is None else f"{uri}/tree/{branch}"
         try:
-            dataset = lance.dataset(place, version=version, session=self._session)
+            dataset = lance.dataset(place, version=version, session=self._session, storage_options=self._options)
         except ValueError as error:
+            if not is_absent(error):
+                raise translate(error, uri) from error
             what, name = ("branch", branch) if version is None and branch else ("version", str(version))
             raise NotFound(f"the {what} `{name}` does not exist", what=what, name=name or "") from error
         except OSError as error:
@@ -204,21 +214,22 @@ class AppendLog:
         self._name = name
         self._schema = schema
         self._session = new_session()
+        self._options = objects.root.storage_options
         self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
-        return self._objects.exists(f"{self._name}/_versions")
+        return self._objects.has_prefix(f"{self._name}/_versions")
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Append rows; the log is created when it does not exist yet."""
         table = pa.Table.from_pylist(rows, schema=self._schema)
-        uri = str(self._objects.path(self._name))
+        uri = self._objects.uri(self._name)
         if not self.exists() and self._create(uri, table):
             return
         self.calls["append"] += 1
         try:
             dataset = lance.write_dataset(  # inline-commit-ok: a log, reconciled from the manifest
-                table, uri, mode="append", session=self._session
+                table, uri, mode="append", session=self._session, storage_options=self._options
             )
         except OSError as error:
             raise translate(error, uri) from error
@@ -238,9 +249,10 @@ class AppendLog:
             return_transaction=True,
             enable_stable_row_ids=True,
             data_storage_version=STORAGE_VERSION,
+            storage_options=self._options,
         )
         try:
-            lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
+            lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0, storage_options=self._options)
         except OSError as error:
             if not self.exists():
                 raise translate(error, uri) from error
@@ -250,21 +262,23 @@ class AppendLog:
     def read(self) -> list[dict[str, Any]]:
         if not self.exists():
             return []
-        rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
-        return rows
+        with remote_failures(self._name):
+            rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
+            return rows
 
     def find(self, column: str, value: str) -> dict[str, Any] | None:
         """The first row with this value."""
         if not self.exists():
             return None
         quoted = value.replace("'", "''")
-        rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
+        with remote_failures(self._name):
+            rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
         return rows[0] if rows else None
 
     def _open(self) -> Any:
         """The newest version, for one scan of it."""
         self.calls["scan"] += 1
-        return lance.dataset(str(self._objects.path(self._name)), session=self._session)
+        return lance.dataset(self._objects.uri(self._name), session=self._session, storage_options=self._options)
 
 
 def _is_crowded(dataset: Any) -> bool:

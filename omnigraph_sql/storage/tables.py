@@ -8,30 +8,30 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import lance
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering, LanceOperation, Transaction
-from lance.fragment import RowIdSequence, write_fragments
+from lance.fragment import write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
+from omnigraph_sql.storage.failures import is_absent, remote_failures, translate
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
-from omnigraph_sql.storage.objects import ObjectStore, translate
+from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.roots import Root
+from omnigraph_sql.storage.row_stage import Rows, RowStage
+from omnigraph_sql.storage.streams import stream
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
 STORAGE_VERSION: Final = "2.2"
 _HANDLES: Final = 256
 _SEAL: Final = object()
-
-Rows: TypeAlias = pa.Table | pa.RecordBatchReader
 
 
 def new_session() -> Any:
@@ -58,25 +58,28 @@ class TableStorage:
         self.objects = objects
         self.calls: Counter[str] = Counter()
         self._session = new_session()
+        self._options = objects.root.storage_options
         self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()
         self._lock = threading.Lock()
 
     # Opening
 
     def dataset_uri(self, path: str) -> str:
-        return str(self.objects.path(path))
+        return self.objects.uri(path)
 
     def create_table(self, path: str, schema: pa.Schema) -> SnapshotHandle:
         """A new, empty table. Its path must not exist."""
         self.calls["create"] += 1
-        dataset = lance.write_dataset(  # inline-commit-ok: a table nobody references yet
-            schema.empty_table(),
-            self.dataset_uri(path),
-            mode="create",
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-            session=self._session,
-        )
+        with remote_failures(path):
+            dataset = lance.write_dataset(  # inline-commit-ok: a table nobody references yet
+                schema.empty_table(),
+                self.dataset_uri(path),
+                mode="create",
+                enable_stable_row_ids=True,
+                data_storage_version=STORAGE_VERSION,
+                session=self._session,
+                storage_options=self._options,
+            )
         return SnapshotHandle(path, None, dataset.version, dataset)
 
     def ensure_table(self, path: str) -> int:
@@ -92,9 +95,12 @@ class TableStorage:
                 return_transaction=True,
                 enable_stable_row_ids=True,
                 data_storage_version=STORAGE_VERSION,
+                storage_options=self._options,
             )
             try:
-                lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
+                lance.LanceDataset.commit(
+                    uri, created, enable_stable_row_ids=True, max_retries=0, storage_options=self._options
+                )
             except OSError as error:
                 if not self.table_exists(path):
                     raise translate(error, path) from error
@@ -134,17 +140,17 @@ class TableStorage:
         self.calls["open"] += 1
         uri = self.dataset_uri(path) if branch is None else f"{self.dataset_uri(path)}/tree/{branch}"
         try:
-            dataset = lance.dataset(uri, version=version, session=self._session)
+            dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
         except (ValueError, OSError) as error:
             raise self._missing(path, branch, version, error) from error
         return SnapshotHandle(path, branch, dataset.version, dataset)
 
     def _missing(self, path: str, branch: str | None, version: int | None, error: Exception) -> Exception:
-        if version is not None and self.objects.exists(path):
+        if not is_absent(error):
+            return translate(error, self.dataset_uri(path))
+        if version is not None and self.objects.has_prefix(path):
             text = f"version {version} of {path} is gone: its files were removed by a cleanup"
             return VersionReclaimed(text, version=version, hint="read a later version")
-        if isinstance(error, OSError) and error.errno:
-            return translate(error, path)
         where = f"{path} on branch `{branch}`" if branch else path
         hint = "the graph is damaged: restore the directory from a copy, or run repair"
         return NotFound(f"the table {where} does not exist", what="table", name=where, hint=hint)
@@ -173,28 +179,33 @@ class TableStorage:
             batch_size=batch_rows,
             blob_handling="all_binary",
         )
-        reader: pa.RecordBatchReader = scanner.to_reader()
-        return pa.RecordBatchReader.from_batches(reader.schema, self._counted(reader))
+        with remote_failures(handle.path):
+            reader: pa.RecordBatchReader = scanner.to_reader()
+        return pa.RecordBatchReader.from_batches(reader.schema, self._counted(reader, handle.path))
 
-    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            self.calls["rows"] += batch.num_rows
-            yield batch
+    def _counted(self, batches: Iterable[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+        with remote_failures(path):
+            for batch in batches:
+                self.calls["rows"] += batch.num_rows
+                yield batch
 
     def count(self, handle: SnapshotHandle, filter: pc.Expression | str | None = None) -> int:
         self.calls["count"] += 1
-        return int(handle._dataset.count_rows(filter))
+        with remote_failures(handle.path):
+            return int(handle._dataset.count_rows(filter))
 
     def state(self, handle: SnapshotHandle, made_by: StagedHandle | None = None) -> TableState:
         """Row count and transaction of an opened version; `made_by` is the staged write, if the caller committed it."""
         own = self.read_transaction(handle, handle.version).uuid if made_by is None else str(made_by._transaction.uuid)
-        return TableState(handle.version, int(handle._dataset.count_rows()), own)
+        with remote_failures(handle.path):
+            return TableState(handle.version, int(handle._dataset.count_rows()), own)
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
         """Which write made a version."""
         self.calls["transaction"] += 1
         try:
-            transaction = handle._dataset.read_transaction(version)
+            with remote_failures(handle.path):
+                transaction = handle._dataset.read_transaction(version)
         except TypeError:
             # Lance cannot read back a compaction that moved an index; such a version names no operation of ours.
             return TransactionInfo(f"unreadable-{version}", None, None, "Rewrite")
@@ -216,7 +227,8 @@ class TableStorage:
         self, handle: SnapshotHandle, rows: Rows, mode: Literal["append", "overwrite"], operation_id: str
     ) -> StagedHandle:
         self.calls["stage"] += 1
-        transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
+        with remote_failures(handle.path):
+            transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
         operation: Any = transaction.operation
         count = sum(fragment.num_rows for fragment in operation.fragments)
         return self._staged(handle, transaction, mode, operation_id, count)
@@ -227,7 +239,8 @@ class TableStorage:
         """Upsert by the keys: whole rows are replaced, new ones inserted. Keys must be distinct."""
         self.calls["stage"] += 1
         builder = handle._dataset.merge_insert(list(keys)).when_matched_update_all().when_not_matched_insert_all()
-        transaction, stats = builder.execute_uncommitted(rows)
+        with remote_failures(handle.path):
+            transaction, stats = builder.execute_uncommitted(rows)
         return self._staged(
             handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"]
         )
@@ -236,7 +249,8 @@ class TableStorage:
         """Remove the rows with these ids."""
         self.calls["stage"] += 1
         keys = pa.table({"id": ids.cast(pa.string())}, schema=pa.schema([self.schema(handle).field("id")]))
-        transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
+        with remote_failures(handle.path):
+            transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
         return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
 
     def stage_rewrite(
@@ -292,18 +306,15 @@ class TableStorage:
     def write_spool(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Rows that wait outside any table, as an Arrow file."""
         self.calls["spool"] += 1
-        path = self.objects.path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-            for batch in rows:
-                writer.write_batch(batch)
+        self.objects.write_chunks(name, stream(rows))
 
     def read_spool(self, name: str) -> pa.RecordBatchReader:
         """Rows written by `write_spool`."""
-        path = self.objects.path(name)
-        if not path.exists():
-            raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint="stage the load again")
-        return pa.ipc.open_stream(pa.OSFile(str(path)))
+        try:
+            return pa.ipc.open_stream(self.objects.open(name))
+        except NotFound:
+            text = f"the staged rows {name} are gone"
+            raise NotFound(text, what="staged load", name=name, hint="stage the load again") from None
 
     # Committing
 
@@ -315,7 +326,9 @@ class TableStorage:
             )
         self.calls["commit"] += 1
         try:
-            dataset = lance.LanceDataset.commit(handle._dataset, staged._transaction, max_retries=0)
+            dataset = lance.LanceDataset.commit(
+                handle._dataset, staged._transaction, max_retries=0, storage_options=self._options
+            )
         except OSError as error:
             if "conflict" in str(error).lower() or "Incompatible transaction" in str(error):
                 text = f"{staged.path} was changed by another writer"
@@ -336,99 +349,32 @@ class TableStorage:
         self.calls["fork"] += 1
         root = self._open(path, None, None)._dataset
         source = from_version if from_branch is None else (from_branch, from_version)
-        root.create_branch(to_branch, source)
+        with remote_failures(path):
+            root.create_branch(to_branch, source)
         return self._open(path, to_branch, None)
 
     def list_branches(self, path: str) -> list[str]:
         self.calls["branches"] += 1
-        return sorted(self._open(path, None, None)._dataset.branches.list())
+        with remote_failures(path):
+            return sorted(self._open(path, None, None)._dataset.branches.list())
 
     def force_delete_branch(self, path: str, branch: str) -> None:
         """Remove a table branch and what an interrupted fork may have left; an absent one is success."""
         self.calls["delete_branch"] += 1
         self.calls["open"] += 1
         try:
-            dataset = lance.dataset(self.dataset_uri(path), session=self._session)
-        except ValueError:
+            dataset = lance.dataset(self.dataset_uri(path), session=self._session, storage_options=self._options)
+        except ValueError as error:
+            if not is_absent(error):
+                raise translate(error, self.dataset_uri(path)) from error
             return
-        if branch in dataset.branches.list():
-            dataset.branches.delete(branch)
+        with remote_failures(path):
+            if branch in dataset.branches.list():
+                dataset.branches.delete(branch)
         self.objects.delete_prefix(f"{path}/tree/{branch}")
 
     def table_exists(self, path: str) -> bool:
-        return self.objects.exists(f"{path}/_versions")
-
-
-class RowStage:
-    """A write in the making that takes rows in pieces. Changed rows keep their identity."""
-
-    def __init__(self, dataset: Any, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
-        self._dataset = dataset
-        self._finish = finish
-        self._new: list[Any] = []
-        self._rows = 0
-        self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
-
-    def add(self, rows: Rows) -> None:
-        """New rows."""
-        if isinstance(rows, pa.Table) and rows.num_rows == 0:
-            return
-        fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
-        self._new += fragments
-        self._rows += sum(each.num_rows for each in fragments)
-
-    def change(self, rows: pa.Table, row_ids: pa.Array, addresses: pa.Array) -> None:
-        """Rows that replace those with these row ids, which are at these addresses."""
-        if rows.num_rows == 0:
-            return
-        fragments = write_fragments(rows, self._dataset, mode="append")
-        start = 0
-        for fragment in fragments:
-            ids = row_ids.slice(start, fragment.num_rows).to_pylist()
-            fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
-            start += fragment.num_rows
-        self._new += fragments
-        self._rows += rows.num_rows
-        self.remove(addresses)
-
-    def remove(self, addresses: pa.Array) -> None:
-        """Take away the rows at these addresses."""
-        places = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
-        numbers, offsets = places >> np.uint64(32), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        for number in np.unique(numbers).tolist():
-            self._gone[number][offsets[numbers == number]] = True
-
-    def finish(self, operation_id: str) -> StagedHandle:
-        """The whole as one staged write."""
-        updated, emptied = [], []
-        for fragment in self._dataset.get_fragments():
-            gone = self._gone[fragment.fragment_id]
-            if not gone.any():
-                continue
-            after = fragment.delete(_addresses_filter(fragment.fragment_id, gone))
-            if after is None:
-                emptied.append(fragment.fragment_id)
-            else:
-                updated.append(after)
-        operation = LanceOperation.Update(
-            removed_fragment_ids=emptied,
-            updated_fragments=updated,
-            new_fragments=self._new,
-            fields_modified=[],
-            update_mode="rewrite_rows",
-        )
-        transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
-        return self._finish(transaction, operation_id, self._rows)
-
-
-def _addresses_filter(fragment_id: int, gone: npt.NDArray[np.bool_]) -> str:
-    """The filter for rows of a fragment, as the shorter of two lists."""
-    if gone.all():
-        return "true"
-    listed = gone if gone.sum() * 2 <= len(gone) else ~gone
-    addresses = np.flatnonzero(listed).astype(np.uint64) + (np.uint64(fragment_id) << np.uint64(32))
-    word = "IN" if listed is gone else "NOT IN"
-    return f"_rowaddr {word} ({', '.join(map(str, addresses.tolist()))})"
+        return self.objects.has_prefix(f"{path}/_versions")
 
 
 class InlineCommitResidual:
@@ -443,11 +389,13 @@ class InlineCommitResidual:
         transaction = Transaction(head.version, LanceOperation.Restore(handle.version), uuid=str(uuid.uuid4()))
         transaction.transaction_properties = {UNDO_OF: undo_of}
         self._storage.calls["restore"] += 1
-        dataset = lance.LanceDataset.commit(head._dataset, transaction)
+        options = self._storage.objects.root.storage_options
+        with remote_failures(handle.path):
+            dataset = lance.LanceDataset.commit(head._dataset, transaction, storage_options=options)
         return SnapshotHandle(handle.path, handle.branch, dataset.version, dataset)
 
 
-def open_storage(root: Path) -> tuple[TableStorage, InlineCommitResidual]:
+def open_storage(root: Root) -> tuple[TableStorage, InlineCommitResidual]:
     """The storage of a graph root, and the accessor of what cannot be staged."""
-    storage = TableStorage(_SEAL, ObjectStore(root))
+    storage = TableStorage(_SEAL, open_objects(root))
     return storage, InlineCommitResidual(storage)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -15,8 +14,9 @@ from omnigraph_sql.manifest.journal import CommitGraph
 from omnigraph_sql.manifest.publisher import ManifestBatchPublisher
 from omnigraph_sql.storage.catalogue import AppendLog, ManifestTable
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.roots import Root
 from omnigraph_sql.storage.tables import InlineCommitResidual, TableStorage, open_storage
-from omnigraph_sql.writes.locks import WriteQueueManager
+from omnigraph_sql.writes.locks import WriteQueueManager, open_locks
 from omnigraph_sql.writes.sidecar import Sidecars
 
 AUDIT = "_graph_commit_recoveries.lance"
@@ -37,7 +37,7 @@ _AUDIT_SCHEMA = pa.schema(
 class Engine:
     """One graph root and the parts that work on it."""
 
-    root: Path
+    root: Root
     objects: ObjectStore
     storage: TableStorage
     storage_inline: InlineCommitResidual
@@ -67,7 +67,7 @@ class Engine:
         return types[name]
 
 
-def assemble(root: Path, catalog: Catalog) -> Engine:
+def assemble(root: Root, catalog: Catalog) -> Engine:
     """The engine of a root; opens nothing yet."""
     storage, inline = open_storage(root)
     objects = storage.objects
@@ -79,7 +79,7 @@ def assemble(root: Path, catalog: Catalog) -> Engine:
         inline,
         coordinator,
         ManifestBatchPublisher(coordinator),
-        WriteQueueManager(root),
+        open_locks(objects),
         Sidecars(objects),
         AppendLog(objects, AUDIT, _AUDIT_SCHEMA),
         catalog,

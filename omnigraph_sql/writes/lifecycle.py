@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from omnigraph_compiler import Catalog, CompileError, EdgeType, NodeType, compile_schema
 from omnigraph_sql import failpoints, ulid
@@ -15,7 +14,9 @@ from omnigraph_sql.manifest.coordinator import CURRENT_STAMP
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.columns import table_key, table_schema
 from omnigraph_sql.storage.names import fnv1a64_hex
-from omnigraph_sql.storage.objects import ObjectStore, resolve_root
+from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.roots import Root, resolve_root
 from omnigraph_sql.writes.engine import Engine, assemble
 from omnigraph_sql.writes.recovery import now_us, reconcile_journal, sweep
 
@@ -54,7 +55,7 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
     claim = json.dumps({"pid": os.getpid(), "attempt": ulid.new()})
     if not objects.write_text_if_absent(CLAIM, claim):
         text = f"another initialisation of {root} is under way or was interrupted"
-        hint = f"if none is running, delete {objects.path(CLAIM)}"
+        hint = f"if none is running, delete {objects.uri(CLAIM)}"
         raise InitializationClaimed(text, uri=str(root), hint=hint)
     written: list[str] = []
     try:
@@ -68,9 +69,9 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
     return engine
 
 
-def _refuse_existing(objects: ObjectStore, root: Path, *, force: bool) -> None:
-    names = ["__manifest"] if force else ["__manifest", SOURCE, IR, STATE]
-    if any(objects.exists(name) for name in names):
+def _refuse_existing(objects: ObjectStore, root: Root, *, force: bool) -> None:
+    names = () if force else (SOURCE, IR, STATE)
+    if objects.has_prefix("__manifest") or any(objects.exists(name) for name in names):
         objects.delete(CLAIM)
         raise AlreadyInitialized(f"{root} holds a graph already", uri=str(root), hint="open it, or choose another directory")
 
@@ -79,7 +80,7 @@ def _remove(objects: ObjectStore, written: Iterable[str]) -> None:
     """Best effort; the caller gets the error that led here, not one from cleaning up."""
     for name in (*written, CLAIM):
         try:
-            objects.delete_prefix(name) if objects.path(name).is_dir() else objects.delete(name)
+            objects.delete_prefix(name) if objects.has_prefix(name) else objects.delete(name)
         except Exception:
             continue
 
@@ -117,8 +118,8 @@ def _write_graph(engine: Engine, schema: str, catalog: Catalog, actor: str | Non
 def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> Engine:
     """An existing graph. Opening it read-write finishes or undoes what a crashed writer left."""
     root = resolve_root(uri)
-    objects = ObjectStore(root)
-    if not objects.exists("__manifest/_versions"):
+    objects = open_objects(root)
+    if not objects.has_prefix("__manifest/_versions"):
         hint = (
             "create one with init"
             if not objects.exists(SOURCE)

@@ -6,8 +6,6 @@ A sidecar holds the whole publish, so that whoever finds it after a crash can ei
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ from omnigraph_sql.errors import NotFound
 from omnigraph_sql.manifest.changes import Change, Define, RegisterTable, Tombstone
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.writes.owners import lease_seconds, this_process
 
 DIRECTORY = "__recovery"
 QUARANTINE = f"{DIRECTORY}/quarantine"
@@ -69,7 +68,7 @@ class Sidecar:
             "writer_kind": self.writer_kind,
             "branch": self.branch,
             "actor_id": self.actor_id,
-            "owner": {"host": socket.gethostname(), "pid": os.getpid()},
+            "owner": {**asdict(this_process()), "lease_expires_at": time.time() + lease_seconds()},
             "intent": json.loads(self.intent.to_json()),
             "tables": [asdict(table) for table in self.tables],
             "pointer_updates": [],
@@ -148,6 +147,5 @@ class Sidecars:
         try:
             return Sidecar.from_json(text)
         except ValueError:
-            self._objects.path(QUARANTINE).mkdir(exist_ok=True)
             self._objects.rename(name, f"{QUARANTINE}/{operation_id}.json")
             return None
