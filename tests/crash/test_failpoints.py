@@ -35,6 +35,7 @@ from tests.crash.world import (
     names,
     node,
     pins,
+    place_of,
     prepared,
     reopened,
     rows,
@@ -355,7 +356,7 @@ def test_init_that_died_before_the_manifest_can_be_repeated(tmp_path: Path, poin
 
 def assert_writable_after_init(graph: og.Graph) -> None:
     assert rows(graph) == {}
-    assert not (Path(graph.uri) / "__init_claim.json").exists()
+    assert not (place_of(graph) / "__init_claim.json").exists()
     graph.load([node("Person", name="bob")], mode="append")
     assert_writable(graph)
 

@@ -14,6 +14,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import failpoints
+from tests.stores import Place, S3Place
 
 ACTOR = "ada"
 RECOVERY = "omnigraph:recovery"
@@ -70,7 +71,7 @@ DELETE = 'query q() { delete Person where name = "ann" }'
 Rows = dict[str, list[dict[str, Any]]]
 
 
-def seeded(root: Path) -> og.Graph:
+def seeded(root: Place) -> og.Graph:
     """The graph every test starts from: one commit of init, one of a load by the actor."""
     graph = og.init(root, SCHEMA, actor=ACTOR)
     graph.load(SEED, mode="append")
@@ -109,7 +110,7 @@ def abandon(rule: str, operation: Callable[[], object]) -> None:
         operation()
 
 
-def spawn(root: Path, operation: str, rule: str = "", **settings: str) -> subprocess.Popen[str]:
+def spawn(root: Place, operation: str, rule: str = "", **settings: str) -> subprocess.Popen[str]:
     """A process of its own that opens the graph, arms the rule and runs one operation of `OPERATIONS`."""
     path = os.pathsep.join([str(ROOT), *sys.path])
     return subprocess.Popen(
@@ -121,7 +122,7 @@ def spawn(root: Path, operation: str, rule: str = "", **settings: str) -> subpro
     )
 
 
-def run_child(root: Path, operation: str, rule: str = "", **settings: str) -> int:
+def run_child(root: Place, operation: str, rule: str = "", **settings: str) -> int:
     process = spawn(root, operation, rule, **settings)
     _, complaints = process.communicate(timeout=120)
     assert process.returncode in (0, DIED), complaints
@@ -131,31 +132,39 @@ def run_child(root: Path, operation: str, rule: str = "", **settings: str) -> in
 # What must hold --------------------------------------------------------------------------------------------------
 
 
-def head(root: Path, path: str, branch: str | None = None) -> int:
+def head(root: Place, path: str, branch: str | None = None) -> int:
     """The newest version of a table, seen past the engine."""
     place = root / path if branch is None else root / path / "tree" / branch
     return int(lance.dataset(str(place)).version)
 
 
+def place_of(graph: og.Graph) -> Place:
+    """Where a graph lives."""
+    if not graph.uri.startswith("s3://"):
+        return Path(graph.uri)
+    return S3Place(os.environ["AWS_ENDPOINT_URL"], graph.uri.removeprefix("s3://").partition("/")[2])
+
+
 def heads(graph: og.Graph) -> dict[str, int]:
     """The head of every table on its main lineage."""
-    return {key: head(Path(graph.uri), entry.path) for key, entry in graph.snapshot().entries.items()}
+    return {key: head(place_of(graph), entry.path) for key, entry in graph.snapshot().entries.items()}
 
 
 def pins(graph: og.Graph, branch: str = "main") -> dict[str, int]:
     return {key: entry.version for key, entry in graph.snapshot(branch=branch).entries.items()}
 
 
-def sidecars(root: Path) -> list[Path]:
+def sidecars(root: Place) -> list[Place]:
     directory = root / "__recovery"
-    return sorted(path for path in directory.rglob("*") if path.is_file()) if directory.exists() else []
+    found: list[Any] = [path for path in directory.rglob("*") if path.is_file()] if directory.exists() else []
+    return sorted(found)
 
 
-def table_branches(root: Path, path: str) -> list[str]:
+def table_branches(root: Place, path: str) -> list[str]:
     return sorted(lance.dataset(str(root / path)).branches.list())
 
 
-def log(root: Path, name: str) -> list[dict[str, Any]]:
+def log(root: Place, name: str) -> list[dict[str, Any]]:
     place = root / name
     found: list[dict[str, Any]] = lance.dataset(str(place)).to_table().to_pylist() if place.exists() else []
     return found
@@ -171,7 +180,7 @@ def kinds(graph: og.Graph) -> list[str]:
 
 def assert_settled(graph: og.Graph) -> None:
     """No residue: pins are heads, nothing is pending, the journal is whole, no operation was audited twice."""
-    root = Path(graph.uri)
+    root = place_of(graph)
     assert sidecars(root) == []
     _assert_pins_are_heads(graph)
     _assert_journal(graph)
@@ -180,7 +189,7 @@ def assert_settled(graph: og.Graph) -> None:
 
 
 def _assert_pins_are_heads(graph: og.Graph) -> None:
-    root = Path(graph.uri)
+    root = place_of(graph)
     used: dict[str, set[str]] = {}
     for branch in graph.branches():
         for key, entry in graph.snapshot(branch=branch).entries.items():
@@ -197,7 +206,7 @@ def _assert_pins_are_heads(graph: og.Graph) -> None:
 
 
 def _assert_journal(graph: og.Graph) -> None:
-    root = Path(graph.uri)
+    root = place_of(graph)
     recorded = log(root, "_graph_commits.lance")
     known = {row["graph_commit_id"]: row for row in recorded}
     # A race may record a commit twice, but never with two contents.
@@ -215,7 +224,7 @@ def _assert_journal(graph: og.Graph) -> None:
         assert parents == [*(commit.graph_commit_id for commit in history[1:]), None], f"{branch} is not one chain"
 
 
-def reopened(root: Path) -> og.Graph:
+def reopened(root: Place) -> og.Graph:
     """Opened twice: the first open recovers, the second finds nothing to do."""
     first = og.connect(root)
     before = (rows(first), pins(first), audit(first), len(first.commits()))
@@ -307,7 +316,7 @@ def branch_of(operation: str) -> str:
     return "draft" if operation.startswith("first_touch") else "main"
 
 
-def prepared(root: Path, operation: str) -> og.Graph:
+def prepared(root: Place, operation: str) -> og.Graph:
     """The graph an operation runs on."""
     graph = seeded(root)
     if branch_of(operation) == "draft" or operation == "delete_branch":
