@@ -39,10 +39,10 @@ class LocalObjects(ObjectStore):
         return self._path(name).read_bytes()
 
     def _write(self, name: str, data: bytes) -> None:
-        os.replace(self._temporary(name, data), self._path(name))
+        os.replace(self._temporary(name, [data]), self._path(name))
 
     def _create(self, name: str, data: bytes) -> bool:
-        temporary = self._temporary(name, data)
+        temporary = self._temporary(name, [data])
         try:
             os.link(temporary, self._path(name))
         except FileExistsError:
@@ -76,21 +76,18 @@ class LocalObjects(ObjectStore):
             return []
 
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
-        path = self._path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            file.writelines(chunks)
+        os.replace(self._temporary(name, chunks), self._path(name))
 
     def _open(self, name: str) -> Any:
         return pa.OSFile(str(self._path(name)))
 
-    def _temporary(self, name: str, data: bytes) -> str:
+    def _temporary(self, name: str, chunks: Iterable[bytes]) -> str:
         target = self._path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
+                stream.writelines(chunks)
                 stream.flush()
                 os.fsync(stream.fileno())
         except BaseException:

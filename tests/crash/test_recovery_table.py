@@ -522,10 +522,10 @@ def test_drift_of_a_dead_operation_whose_sidecar_is_gone_is_undone(tmp_path: Pat
 # Live owners ----------------------------------------------------------------------------------------------------------
 
 
-def wait_for_sidecar(root: Path, seconds: float = 60) -> Path:
+def wait_for_sidecar(root: Place, seconds: float = 60) -> Place:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = [path for path in sidecars(root) if path.suffix == ".json"]
+        found = [path for path in sidecars(root) if path.name.endswith(".json")]
         if found:
             return found[0]
         time.sleep(0.01)
