@@ -80,7 +80,7 @@ class ObjectStore(ABC):
             self._write_chunks(name, chunks)
 
     def open(self, name: str) -> Any:
-        """A `pyarrow` file over an object of any size."""
+        """A `pyarrow` file over an object of any size, to be read from its beginning to its end."""
         with self._translated(name):
             return self._open(name)
 
