@@ -26,10 +26,10 @@ _SERVER = Path(__file__).parent / "s3" / "server.py"
 
 
 @contextmanager
-def s3_server() -> Iterator[str]:
+def s3_server(*behaviour: str) -> Iterator[str]:
     """The endpoint of an S3 with one bucket."""
-    process = subprocess.Popen([sys.executable, str(_SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, str(_SERVER), *behaviour], stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         try:

@@ -32,6 +32,9 @@ class LocalObjects(ObjectStore):
     def _path(self, name: str) -> Path:
         return self._directory / name
 
+    def verify(self, name: str) -> None:
+        """Nothing to try: a file system that cannot link refuses to create the first object."""
+
     def _translate(self, error: Exception, name: str) -> Exception | None:
         return translate(error, str(self._path(name))) if isinstance(error, OSError) else None
 

@@ -52,6 +52,10 @@ class ObjectStore(ABC):
         with self._guard("exists", name):
             return self._has_prefix(name)
 
+    @abstractmethod
+    def verify(self, name: str) -> None:
+        """Fail if the store lacks what graphs rely on. The object must exist and be the caller's; its text may be lost."""
+
     def rename(self, name: str, new_name: str) -> None:
         with self._guard("rename", name):
             self._rename(name, new_name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from omnigraph_sql.errors import Configuration
+from omnigraph_sql.errors import Configuration, Storage
 from omnigraph_sql.storage.failures import is_remote, translate
 from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.roots import RETRIES, RETRY_SECONDS, S3Root
@@ -97,6 +97,12 @@ class S3Objects(ObjectStore):
             return sorted(self._below(name))
 
     # The adapter
+
+    def verify(self, name: str) -> None:
+        if self.create_tagged(name, "") is not None or self.replace_tagged(name, "", '"0"') is not None:
+            text = f"{self.root}: the store ignores the conditions of conditional writes"
+            hint = "use a store that honours If-None-Match and If-Match"
+            raise Storage(text, storage_class="configuration", hint=hint)
 
     def _translate(self, error: Exception, name: str) -> Exception | None:
         if isinstance(error, OSError | self._api.exceptions.BaseError):

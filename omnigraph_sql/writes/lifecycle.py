@@ -60,6 +60,7 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
     written: list[str] = []
     try:
         _refuse_existing(objects, root, force=force)
+        objects.verify(CLAIM)
         _write_graph(engine, schema, catalog, actor, written)
     except Exception:
         if not engine.coordinator.table.exists():

@@ -1,5 +1,7 @@
 """An S3 on a free port of the loopback interface, for as long as standard input stays open. Prints the port.
 
+With the argument `unconditional` it ignores the conditions of conditional writes, as some stores do.
+
 Requests are served one after the other: moto looks and writes in two steps, and conditional writes must be atomic.
 """
 
@@ -11,6 +13,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+_CONDITIONS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
 _turn = threading.Lock()
 _app = DomainDispatcherApplication(create_backend_app)
 
@@ -23,6 +26,8 @@ class Handler(WSGIRequestHandler):
 
 
 def serve(environment: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    if "unconditional" in sys.argv:
+        environment = {name: value for name, value in environment.items() if name not in _CONDITIONS}
     with _turn:
         return [b"".join(_app(environment, start_response))]
 

@@ -11,6 +11,7 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql.errors import AlreadyInitialized, Configuration, NotFound, Storage
 from omnigraph_sql.writes.staged import StagedLoad
+from tests import stores
 from tests.cli.ogsql import ogsql
 from tests.crash.world import (
     DIED,
@@ -129,6 +130,18 @@ def test_what_is_wrong_with_the_store_is_said(root: S3Place, monkeypatch: pytest
     assert caught.value.storage_class == "transient"
     assert "AWS_ENDPOINT_URL" in str(caught.value)
     assert names(graph) == ["ann", "bob"], "an open graph keeps the settings it was opened with"
+
+
+def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stores.s3_server("unconditional") as endpoint:
+        for name, value in stores.settings(endpoint).items():
+            monkeypatch.setenv(name, value)
+        root = S3Place(endpoint, "g")
+
+        with pytest.raises(Storage, match="ignores the conditions"):
+            og.init(root, SCHEMA)
+
+        assert not root.exists()
 
 
 def test_without_the_client_library_the_error_names_the_extra(root: S3Place) -> None:
