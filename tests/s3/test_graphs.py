@@ -29,6 +29,7 @@ from tests.crash.world import (
     rows,
     run_child,
     seeded,
+    sidecars,
 )
 from tests.stores import S3Place
 
@@ -91,6 +92,9 @@ def test_a_writer_that_died_is_recovered_at_once(root: S3Place, point: str, kind
     before = rows(seeded(root))
     assert run_child(root, "many", point) == DIED
     assert [each.name for each in (root / "_locks").iterdir() if each.name.startswith("op-")]
+    (sidecar,) = sidecars(root)
+    owner = json.loads(sidecar.read_text("utf-8"))["owner"]
+    assert sorted(owner) == ["host", "lease_expires_at", "machine", "pid", "process_start"]
 
     graph = reopened(root)
 
