@@ -40,6 +40,7 @@ def new_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         return
     endpoint, numbers = request.getfixturevalue("s3_endpoint"), itertools.count()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "patience", 6)
         for name, value in stores.settings(endpoint).items():
             patch.setenv(name, value)
         yield lambda name: S3Place(endpoint, f"{os.getpid()}-{next(numbers)}-{name}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 BUCKET = "graphs"
+patience = 1
+"""How much longer operations take in the store of this run; a failpoint that sleeps, sleeps as much longer."""
 _SERVER = Path(__file__).parent / "s3" / "server.py"
 
 
@@ -40,6 +43,11 @@ def s3_server(*behaviour: str) -> Iterator[str]:
             yield endpoint
         finally:
             process.stdin.close()
+
+
+def patient(rule: str) -> str:
+    """A rule for failpoints, made to last in the store of this run."""
+    return re.sub(r"sleep\((\d+)\)", lambda found: f"sleep({int(found[1]) * patience})", rule)
 
 
 def settings(endpoint: str) -> dict[str, str]:

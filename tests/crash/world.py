@@ -14,7 +14,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import failpoints
-from tests.stores import Place, S3Place
+from tests.stores import Place, S3Place, patient
 
 ACTOR = "ada"
 RECOVERY = "omnigraph:recovery"
@@ -98,7 +98,7 @@ def armed(rule: str) -> Iterator[None]:
     """Failpoints of this process, for a while."""
     failpoints.reset()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(failpoints.VARIABLE, rule)
+        patch.setenv(failpoints.VARIABLE, patient(rule))
         yield
     failpoints.reset()
 
@@ -114,7 +114,7 @@ def spawn(root: Place, operation: str, rule: str = "", **settings: str) -> subpr
     """A process of its own that opens the graph, arms the rule and runs one operation of `OPERATIONS`."""
     path = os.pathsep.join([str(ROOT), *sys.path])
     return subprocess.Popen(
-        [sys.executable, str(CHILD), str(root), operation, rule],
+        [sys.executable, str(CHILD), str(root), operation, patient(rule)],
         env={**os.environ, "PYTHONPATH": path, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
