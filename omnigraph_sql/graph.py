@@ -76,7 +76,7 @@ class Graph:
 
     @property
     def uri(self) -> str:
-        """The directory of the graph."""
+        """The address of the graph: a directory, or `s3://BUCKET/PREFIX`."""
         return str(self._engine.root)
 
     @property
@@ -378,7 +378,7 @@ def init(
     force: bool = False,
     embedder: str | Embedder | None = None,
 ) -> Graph:
-    """Create a graph in a directory. `schema` is `.pg` text or the path of a file with it."""
+    """Create a graph in a directory or under `s3://BUCKET/PREFIX`. `schema` is `.pg` text or the path of a file with it."""
     text = schema.read_text("utf-8") if isinstance(schema, Path) else schema
     engine = lifecycle.create_graph(uri, text, actor=_checked_actor(actor), force=force)
     return Graph(engine, actor=actor, embedder=embedder)

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph_sql.manifest.snapshot import Intent
-from omnigraph_sql.storage.catalogue import AppendLog
+from omnigraph_sql.storage.logs import AppendLog
 from omnigraph_sql.storage.objects import ObjectStore
 
 COMMITS = "_graph_commits.lance"

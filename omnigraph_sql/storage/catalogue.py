@@ -1,4 +1,4 @@
-"""The manifest dataset and the append-only logs beside it, as storage sees them: rows in, rows out.
+"""The manifest dataset as storage sees it: rows in, rows out.
 
 What the rows mean is the business of `manifest/`. The one write that must be atomic against other writers is `merge_rows`:
 an inline merge without retries on an annotated key, the only form in which Lance detects two writers landing on one row.
@@ -7,30 +7,23 @@ an inline merge without retries on an annotated key, the only form in which Lanc
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import lance
 import pyarrow as pa
-from lance.fragment import write_fragments
-from lance.optimize import Compaction
 
 from omnigraph_sql.errors import NotFound, RowLevelCasContention, Storage, UnsupportedFormat
-from omnigraph_sql.storage import durability
 from omnigraph_sql.storage.columns import PRIMARY_KEY
+from omnigraph_sql.storage.datasets import commit_new, compact, is_crowded, new_session, stage_new
 from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded, is_absence
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
-from omnigraph_sql.storage.wholeness import new_fragments, require_whole, retract_torn
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
 LANDED: Final = "_row_last_updated_at_version"
 _CONTENTION: Final = "Too many concurrent writers"
-_COMPACT_AT: Final = 32
 _REFERENCE_HINT: Final = "restore the file from a copy of the graph, or delete it: the branch is then gone"
 _MANIFEST_HINT: Final = f"restore the directory {MANIFEST} from a copy of the graph"
 
@@ -77,6 +70,7 @@ class ManifestTable:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._session = new_session()
+        self._options = objects.root.storage_options
         self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
@@ -87,18 +81,15 @@ class ManifestTable:
         self.calls["create"] += 1
         schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
         with guarded(MANIFEST):
-            staged = _stage_new(pa.Table.from_pylist(rows, schema=schema), self._objects.path(MANIFEST))
-            dataset = _commit_new(staged, self._objects.path(MANIFEST))
+            staged = stage_new(self._objects, MANIFEST, pa.Table.from_pylist(rows, schema=schema))
+            dataset = commit_new(self._objects, MANIFEST, staged)
         self._flush(None, dataset)
         return int(dataset.version)
 
     def _flush(self, branch: str | None, dataset: Any) -> None:
         """The files of the newest version on disk, if that is asked for."""
         with guarded(MANIFEST):
-            durability.flush_version(dataset, int(dataset.version), self._place(branch), self._objects.root, self.calls)
-
-    def _place(self, branch: str | None) -> Path:
-        return self._objects.path(MANIFEST if branch is None else f"{MANIFEST}/tree/{branch}")
+            self._objects.files.flush_version(_name(branch), dataset, self.calls)
 
     def newest(self, branch: str | None) -> ManifestVersion:
         """The newest version on a branch: the freshness probe."""
@@ -165,14 +156,14 @@ class ManifestTable:
                 raise RowLevelCasContention("another publish landed first") from error
             raise fault(error, MANIFEST, _MANIFEST_HINT) from error
         with guarded(MANIFEST):
-            retract_torn(dataset, self._place(branch))
+            self._objects.files.retract_torn(_name(branch), dataset)
         self._flush(branch, dataset)
-        return Merged(int(dataset.version), _is_crowded(dataset))
+        return Merged(int(dataset.version), is_crowded(dataset))
 
     def compact(self, branch: str | None) -> None:
         """Fold small fragments into one. Content stays the same; a lost race is no matter."""
         dataset = self.newest(branch)._dataset
-        if _compact(dataset, self._place(branch)):
+        if compact(self._objects, _name(branch), dataset):
             self.calls["compact"] += 1
             self._flush(branch, dataset)
 
@@ -205,14 +196,14 @@ class ManifestTable:
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
         self.calls["create_branch"] += 1
         source: Any = from_version if from_branch is None else (from_branch, from_version)
-        if self._objects.exists(f"{MANIFEST}/tree/{name}"):
+        if self._objects.has_prefix(f"{MANIFEST}/tree/{name}"):
             # A tree without its reference is what an interrupted create leaves; nothing can use it.
             self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
         dataset = self.newest(None)._dataset
         with guarded(MANIFEST):
             made = dataset.create_branch(name, source)
         self._flush(name, made)
-        durability.flush_files([self._objects.path(_reference(name))], self._objects.root, self.calls)
+        self._objects.files.flush_objects([_reference(name)], self.calls)
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch and its files; an absent one is success."""
@@ -224,16 +215,19 @@ class ManifestTable:
         self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
 
     def _open(self, branch: str | None, version: int | None) -> ManifestVersion:
-        uri = str(self._objects.path(MANIFEST))
-        place = uri if branch is None else f"{uri}/tree/{branch}"
+        uri = self._objects.uri(_name(branch))
         try:
-            dataset = lance.dataset(place, version=version, session=self._session)
+            dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
         except LANCE_ERRORS as error:
             if not is_absence(error) or (branch is None and version is None):
-                raise fault(error, uri, _MANIFEST_HINT) from error
+                raise fault(error, self._objects.uri(MANIFEST), _MANIFEST_HINT) from error
             what, name = ("branch", branch) if version is None and branch else ("version", str(version))
             raise NotFound(f"the {what} `{name}` does not exist", what=what, name=name or "") from error
         return ManifestVersion(branch, int(dataset.version), dataset)
+
+
+def _name(branch: str | None) -> str:
+    return MANIFEST if branch is None else f"{MANIFEST}/tree/{branch}"
 
 
 def _reference(branch: str) -> str:
@@ -241,143 +235,6 @@ def _reference(branch: str) -> str:
     return f"{MANIFEST}/_refs/branches/{quote(branch, safe='')}.json"
 
 
-class AppendLog:
-    """An append-only dataset: the commit journal, its actors, the recovery audit. Counts its calls, as the manifest does."""
-
-    def __init__(self, objects: ObjectStore, name: str, schema: pa.Schema) -> None:
-        self._objects = objects
-        self._name = name
-        self._schema = schema
-        self._session = new_session()
-        self.calls: Counter[str] = Counter()
-
-    def exists(self) -> bool:
-        return self._objects.has_version(self._name)
-
-    def append(self, rows: list[dict[str, Any]]) -> None:
-        """Append rows; the log is created when it does not exist yet."""
-        table = pa.Table.from_pylist(rows, schema=self._schema)
-        uri = str(self._objects.path(self._name))
-        if not self.exists() and self._create(uri, table):
-            return
-        self.calls["append"] += 1
-        place = self._objects.path(self._name)
-        with self._guarded():
-            opened = lance.dataset(uri, session=self._session)
-            staged: Any = write_fragments(table, opened, mode="append", return_transaction=True)
-            require_whole(new_fragments(staged.operation), place)
-            dataset = lance.LanceDataset.commit(opened, staged)  # inline-commit-ok: a log, reconciled from the manifest
-        if _compact(dataset, place):
-            self.calls["compact"] += 1
-        self._flush(dataset)
-
-    def append_once(self, row: dict[str, Any], key: str) -> None:
-        """Append a row unless one with its key is there, also when several processes do so at once.
-
-        The key column is annotated: a merge that finds its row landed meanwhile runs again, and then it matches.
-        """
-        table = pa.Table.from_pylist([row], schema=self._schema)
-        if not self.exists() and self._create(str(self._objects.path(self._name)), table):
-            return
-        self.calls["append"] += 1
-        with self._guarded():
-            dataset = self._open()
-            builder = dataset.merge_insert(key).when_not_matched_insert_all()
-            builder.use_index(False).execute(table)  # inline-commit-ok: a log
-            retract_torn(dataset, self._objects.path(self._name))
-        self._flush(dataset)
-
-    def _create(self, uri: str, table: pa.Table) -> bool:
-        """Create the log with its first rows; False when somebody else was faster.
-
-        Staged and committed without retries: a plain create lets several racing processes overwrite each other.
-        """
-        self.calls["create"] += 1
-        place = self._objects.path(self._name)
-        with self._guarded():
-            staged = _stage_new(table, place)
-        try:
-            dataset = _commit_new(staged, place)
-        except LANCE_ERRORS as error:
-            if not self.exists():
-                raise fault(error, uri) from error
-            return False
-        self._flush(dataset)
-        return True
-
-    def read(self, condition: str | None = None) -> list[dict[str, Any]]:
-        """All rows, or those that satisfy a condition."""
-        if not self.exists():
-            return []
-        with self._guarded():
-            rows: list[dict[str, Any]] = self._open().to_table(filter=condition).to_pylist()
-        return rows
-
-    def find(self, column: str, value: str) -> dict[str, Any] | None:
-        """The first row with this value."""
-        if not self.exists():
-            return None
-        quoted = value.replace("'", "''")
-        with self._guarded():
-            rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
-        return rows[0] if rows else None
-
-    def _flush(self, dataset: Any) -> None:
-        with self._guarded():
-            place = self._objects.path(self._name)
-            durability.flush_version(dataset, int(dataset.version), place, self._objects.root, self.calls)
-
-    def _guarded(self) -> AbstractContextManager[None]:
-        hint = f"restore {self._name} from a copy of the graph, or move it away: it is begun anew, without what it recorded"
-        return guarded(str(self._objects.path(self._name)), hint)
-
-    def _open(self) -> Any:
-        """The newest version, for one scan of it."""
-        self.calls["scan"] += 1
-        return lance.dataset(str(self._objects.path(self._name)), session=self._session)
-
-
 def _keys(schema: pa.Schema) -> list[str]:
     """Columns that are annotated as the key."""
     return [field.name for field in schema if field.metadata and next(iter(PRIMARY_KEY)) in field.metadata]
-
-
-def _stage_new(table: pa.Table, place: Path) -> Any:
-    """The files of a dataset that does not exist yet."""
-    staged: Any = write_fragments(
-        table,
-        str(place),
-        mode="create",
-        return_transaction=True,
-        enable_stable_row_ids=True,
-        data_storage_version=STORAGE_VERSION,
-    )
-    require_whole(new_fragments(staged.operation), place)
-    return staged
-
-
-def _commit_new(staged: Any, place: Path) -> Any:
-    """The first version of a dataset; of two processes at once, one succeeds."""
-    return lance.LanceDataset.commit(  # inline-commit-ok: nobody refers to it yet
-        str(place), staged, enable_stable_row_ids=True, max_retries=0
-    )
-
-
-def _is_crowded(dataset: Any) -> bool:
-    return len(dataset.get_fragments()) > _COMPACT_AT
-
-
-def _compact(dataset: Any, place: Path) -> bool:
-    """Fold the fragments of a dataset when they are many; whether that was done."""
-    if not _is_crowded(dataset):
-        return False
-    plan = Compaction.plan(dataset, {})
-    if not plan.num_tasks():
-        return False
-    try:
-        done: list[Any] = [task.execute(dataset) for task in plan.tasks]
-        require_whole((fragment for each in done for fragment in each.new_fragments), place)
-        Compaction.commit(dataset, done)  # inline-commit-ok: upkeep
-    except (OSError, Storage):
-        return False  # somebody else wrote meanwhile, or the disk is full; the next writer tries again
-    return True

@@ -11,26 +11,34 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from omnigraph_sql.storage.objects import FSYNC, translate
+from omnigraph_sql.storage.faults import translate
 from omnigraph_sql.storage.wholeness import new_fragments, version_file
 
-
-def is_on() -> bool:
-    return os.environ.get(FSYNC) == "1"
+FSYNC: Final = "OMNIGRAPH_FSYNC"
 
 
 def flush_version(dataset: Any, version: int, place: Path, root: Path, calls: Counter[str]) -> None:
     """Flush what the version of a dataset added at `place`, a directory of the graph `root`."""
-    if is_on():
+    if _is_on():
         _flush((place / name for name in _added(dataset, version, place)), root, calls)
 
 
 def flush_files(files: Iterable[Path], root: Path, calls: Counter[str]) -> None:
     """Flush files of a graph that Lance wrote beside a version."""
-    if is_on():
+    if _is_on():
         _flush(files, root, calls)
+
+
+def flush_directory(directory: Path, calls: Counter[str]) -> None:
+    """Flush the names in a directory, after a file was put there whose text is on disk already."""
+    if _is_on():
+        _sync(directory, calls)
+
+
+def _is_on() -> bool:
+    return os.environ.get(FSYNC) == "1"
 
 
 def _added(dataset: Any, version: int, place: Path) -> Iterator[str]:

@@ -8,39 +8,32 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import lance
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering, LanceOperation, Transaction
-from lance.fragment import RowIdSequence, write_fragments
+from lance.fragment import write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
-from omnigraph_sql.storage import durability
+from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_session, stage_new
 from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.wholeness import new_fragments, require_whole
+from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.roots import Root
+from omnigraph_sql.storage.row_stage import Rows, RowStage
+from omnigraph_sql.storage.streams import stream
+from omnigraph_sql.storage.wholeness import new_fragments
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
-STORAGE_VERSION: Final = "2.2"
 _HANDLES: Final = 256
 _SEAL: Final = object()
-
-Rows: TypeAlias = pa.Table | pa.RecordBatchReader
-
-
-def new_session() -> Any:
-    """Caches that Lance shares between the datasets opened with it."""
-    return lance.Session()  # type: ignore[attr-defined]
 
 
 def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
@@ -62,13 +55,14 @@ class TableStorage:
         self.objects = objects
         self.calls: Counter[str] = Counter()
         self._session = new_session()
+        self._options = objects.root.storage_options
         self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()
         self._lock = threading.Lock()
 
     # Opening
 
     def dataset_uri(self, path: str) -> str:
-        return str(self.objects.path(path))
+        return self.objects.uri(path)
 
     def create_table(self, path: str, schema: pa.Schema) -> SnapshotHandle:
         """A new, empty table. Its path must not exist."""
@@ -81,25 +75,17 @@ class TableStorage:
                 enable_stable_row_ids=True,
                 data_storage_version=STORAGE_VERSION,
                 session=self._session,
+                storage_options=self._options,
             )
         return self._durable(SnapshotHandle(path, None, dataset.version, dataset))
 
     def ensure_table(self, path: str) -> int:
         """The first version of a table that branches of the graph fork from: it has no rows. Safe to race."""
-        uri = self.dataset_uri(path)
         if not self.table_exists(path):
             self.calls["create"] += 1
             empty = pa.schema([pa.field("_", pa.null())]).empty_table()
             try:
-                created = write_fragments(
-                    empty,
-                    uri,
-                    mode="create",
-                    return_transaction=True,
-                    enable_stable_row_ids=True,
-                    data_storage_version=STORAGE_VERSION,
-                )
-                lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
+                commit_new(self.objects, path, stage_new(self.objects, path, empty))
             except LANCE_ERRORS as error:
                 if not self.table_exists(path):
                     raise fault(error, path) from error
@@ -137,9 +123,9 @@ class TableStorage:
 
     def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
         self.calls["open"] += 1
-        uri = self.dataset_uri(path) if branch is None else f"{self.dataset_uri(path)}/tree/{branch}"
+        uri = self.objects.uri(_name(path, branch))
         try:
-            dataset = lance.dataset(uri, version=version, session=self._session)
+            dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
         except LANCE_ERRORS as error:
             raise self._missing(path, branch, version, error) from error
         return SnapshotHandle(path, branch, dataset.version, dataset)
@@ -157,15 +143,9 @@ class TableStorage:
     def _durable(self, handle: SnapshotHandle, *others: str) -> SnapshotHandle:
         """The same handle, its new files and other named ones on disk if that is asked for."""
         with guarded(handle.path):
-            durability.flush_version(handle._dataset, handle.version, self._place(handle), self.objects.root, self.calls)
-        named = (self.objects.path(handle.path) / each for each in others)
-        durability.flush_files(named, self.objects.root, self.calls)
+            self.objects.files.flush_version(_name(handle.path, handle.branch), handle._dataset, self.calls)
+        self.objects.files.flush_objects((f"{handle.path}/{each}" for each in others), self.calls)
         return handle
-
-    def _place(self, handle: SnapshotHandle) -> Path:
-        """Where new files of a table branch go."""
-        table = self.objects.path(handle.path)
-        return table if handle.branch is None else table / "tree" / handle.branch
 
     # Reading
 
@@ -309,7 +289,7 @@ class TableStorage:
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
     ) -> StagedHandle:
-        require_whole(new_fragments(transaction.operation), self._place(handle))
+        self.objects.files.require_whole(_name(handle.path, handle.branch), new_fragments(transaction.operation))
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(
             handle.path, handle.branch, handle.version, kind, operation_id, transaction.uuid, int(rows), transaction
@@ -323,20 +303,16 @@ class TableStorage:
     def write_spool(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Rows that wait outside any table, as an Arrow file."""
         self.calls["spool"] += 1
-        path = self.objects.path(name)
-        with guarded(name):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-                for batch in rows:
-                    writer.write_batch(batch)
+        self.objects.write_chunks(name, stream(rows))
 
     def read_spool(self, name: str) -> pa.RecordBatchReader:
         """Rows written by `write_spool`."""
-        path = self.objects.path(name)
-        if not path.exists():
-            raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint="stage the load again")
-        with guarded(name, "stage the load again"):
-            reader: pa.RecordBatchReader = pa.ipc.open_stream(pa.OSFile(str(path)))
+        hint = "stage the load again"
+        try:
+            with guarded(name, hint):
+                reader: pa.RecordBatchReader = pa.ipc.open_stream(self.objects.open(name))
+        except NotFound:
+            raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint=hint) from None
         return reader
 
     # Committing
@@ -349,7 +325,9 @@ class TableStorage:
             )
         self.calls["commit"] += 1
         try:
-            dataset = lance.LanceDataset.commit(handle._dataset, staged._transaction, max_retries=0)
+            dataset = lance.LanceDataset.commit(
+                handle._dataset, staged._transaction, max_retries=0, storage_options=self._options
+            )
         except LANCE_ERRORS as error:
             if "conflict" in str(error).lower() or "Incompatible transaction" in str(error):
                 text = f"{staged.path} was changed by another writer"
@@ -385,7 +363,7 @@ class TableStorage:
         self.calls["delete_branch"] += 1
         self.calls["open"] += 1
         try:
-            dataset = lance.dataset(self.dataset_uri(path), session=self._session)
+            dataset = lance.dataset(self.dataset_uri(path), session=self._session, storage_options=self._options)
         except LANCE_ERRORS as error:
             if is_absence(error):
                 return
@@ -399,80 +377,9 @@ class TableStorage:
         return self.objects.has_version(path)
 
 
-class RowStage:
-    """A write in the making that takes rows in pieces. Changed rows keep their identity."""
-
-    def __init__(self, handle: SnapshotHandle, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
-        self._path = handle.path
-        self._dataset = dataset = handle._dataset
-        self._finish = finish
-        self._new: list[Any] = []
-        self._rows = 0
-        self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
-
-    def add(self, rows: Rows) -> None:
-        """New rows."""
-        if isinstance(rows, pa.Table) and rows.num_rows == 0:
-            return
-        with guarded(self._path):
-            fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
-        self._new += fragments
-        self._rows += sum(each.num_rows for each in fragments)
-
-    def change(self, rows: pa.Table, row_ids: pa.Array, addresses: pa.Array) -> None:
-        """Rows that replace those with these row ids, which are at these addresses."""
-        if rows.num_rows == 0:
-            return
-        with guarded(self._path):
-            fragments = write_fragments(rows, self._dataset, mode="append")
-        start = 0
-        for fragment in fragments:
-            ids = row_ids.slice(start, fragment.num_rows).to_pylist()
-            fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
-            start += fragment.num_rows
-        self._new += fragments
-        self._rows += rows.num_rows
-        self.remove(addresses)
-
-    def remove(self, addresses: pa.Array) -> None:
-        """Take away the rows at these addresses."""
-        places = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
-        numbers, offsets = places >> np.uint64(32), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        for number in np.unique(numbers).tolist():
-            self._gone[number][offsets[numbers == number]] = True
-
-    def finish(self, operation_id: str) -> StagedHandle:
-        """The whole as one staged write."""
-        updated, emptied = [], []
-        for fragment in self._dataset.get_fragments():
-            gone = self._gone[fragment.fragment_id]
-            if not gone.any():
-                continue
-            with guarded(self._path):
-                after = fragment.delete(_addresses_filter(fragment.fragment_id, gone))
-            if after is None:
-                emptied.append(fragment.fragment_id)
-            else:
-                updated.append(after)
-        operation = LanceOperation.Update(
-            removed_fragment_ids=emptied,
-            updated_fragments=updated,
-            new_fragments=self._new,
-            fields_modified=[],
-            update_mode="rewrite_rows",
-        )
-        transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
-        return self._finish(transaction, operation_id, self._rows)
-
-
-def _addresses_filter(fragment_id: int, gone: npt.NDArray[np.bool_]) -> str:
-    """The filter for rows of a fragment, as the shorter of two lists."""
-    if gone.all():
-        return "true"
-    listed = gone if gone.sum() * 2 <= len(gone) else ~gone
-    addresses = np.flatnonzero(listed).astype(np.uint64) + (np.uint64(fragment_id) << np.uint64(32))
-    word = "IN" if listed is gone else "NOT IN"
-    return f"_rowaddr {word} ({', '.join(map(str, addresses.tolist()))})"
+def _name(path: str, branch: str | None) -> str:
+    """Where the files of a table branch are, below the root."""
+    return path if branch is None else f"{path}/tree/{branch}"
 
 
 class InlineCommitResidual:
@@ -487,12 +394,13 @@ class InlineCommitResidual:
         transaction = Transaction(head.version, LanceOperation.Restore(handle.version), uuid=str(uuid.uuid4()))
         transaction.transaction_properties = {UNDO_OF: undo_of}
         self._storage.calls["restore"] += 1
+        options = self._storage.objects.root.storage_options
         with guarded(handle.path):
-            dataset = lance.LanceDataset.commit(head._dataset, transaction)
+            dataset = lance.LanceDataset.commit(head._dataset, transaction, storage_options=options)
         return self._storage._durable(SnapshotHandle(handle.path, handle.branch, dataset.version, dataset))
 
 
-def open_storage(root: Path) -> tuple[TableStorage, InlineCommitResidual]:
+def open_storage(root: Root) -> tuple[TableStorage, InlineCommitResidual]:
     """The storage of a graph root, and the accessor of what cannot be staged."""
-    storage = TableStorage(_SEAL, ObjectStore(root))
+    storage = TableStorage(_SEAL, open_objects(root))
     return storage, InlineCommitResidual(storage)

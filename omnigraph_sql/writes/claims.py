@@ -8,18 +8,16 @@ chain counts.
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import InitializationClaimed, OmnigraphError
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.roots import Root
+from omnigraph_sql.writes.owners import Owner, this_process
 
 CLAIM: Final = "__init_claim.json"
 _running: set[str] = set()
@@ -31,20 +29,16 @@ class Claim:
     """One attempt: the process that makes it, and what it may leave behind."""
 
     attempt: str
-    host: str
-    namespace: str
-    pid: int
-    process_start: str
+    owner: Owner
     writes: tuple[str, ...] = ()
 
-    @property
-    def is_alive(self) -> bool:
+    def is_alive(self, root: Root) -> bool:
         """Whether the attempt may still be under way. A process that cannot be seen from here counts as alive."""
-        if (self.host, self.namespace) != _here():
-            return True
-        if self.pid == os.getpid() and self.process_start == _started(self.pid):
+        if self.owner == this_process():
             return self.attempt in _running
-        return self.process_start == _started(self.pid)
+        if not root.is_shared and self.owner.is_of_earlier_boot:
+            return False
+        return not self.owner.is_gone
 
 
 @dataclass(frozen=True)
@@ -73,12 +67,12 @@ class Held:
 
 
 @contextmanager
-def claimed(objects: ObjectStore, root: Path) -> Iterator[Held]:
+def claimed(objects: ObjectStore) -> Iterator[Held]:
     """Hold the claim on a root; `InitializationClaimed` when a process that may be alive has it. The caller releases it."""
-    own = Claim(ulid.new(), *_here(), os.getpid(), _started(os.getpid()))
+    own = Claim(ulid.new(), this_process())
     _running.add(own.attempt)
     try:
-        yield _take(objects, root, own)
+        yield _take(objects, own)
     finally:
         _running.discard(own.attempt)
 
@@ -95,25 +89,26 @@ def forget(objects: ObjectStore) -> None:
         objects.delete(name)
 
 
-def _take(objects: ObjectStore, root: Path, own: Claim) -> Held:
+def _take(objects: ObjectStore, own: Claim) -> Held:
     text = json.dumps(asdict(own))
     if objects.write_text_if_absent(CLAIM, text):
         return Held(objects, CLAIM, own, ())
     try:
         inherited = _chain(objects)
     except (OmnigraphError, ValueError):
-        raise _refusal(objects, root, "somebody whose entry cannot be read") from None
+        raise _refusal(objects, "somebody whose entry cannot be read") from None
     last = inherited[-1]
-    if last.is_alive:
-        raise _refusal(objects, root, f"process {last.pid} on {last.host}")
+    if last.is_alive(objects.root):
+        raise _refusal(objects, f"process {last.owner.pid} on {last.owner.host}")
     if not objects.write_text_if_absent(_next(last), text):
-        raise _refusal(objects, root, "another process that took it over")
+        raise _refusal(objects, "another process that took it over")
     return Held(objects, _next(last), own, tuple(inherited))
 
 
-def _refusal(objects: ObjectStore, root: Path, by: str) -> InitializationClaimed:
-    text = f"the initialisation of {root} is claimed by {by}"
-    return InitializationClaimed(text, uri=str(root), hint=f"wait for it; if none is running, delete {objects.path(CLAIM)}")
+def _refusal(objects: ObjectStore, by: str) -> InitializationClaimed:
+    text = f"the initialisation of {objects.root} is claimed by {by}"
+    hint = f"wait for it; if none is running, delete {objects.uri(CLAIM)}"
+    return InitializationClaimed(text, uri=str(objects.root), hint=hint)
 
 
 def _chain(objects: ObjectStore) -> list[Claim]:
@@ -127,38 +122,13 @@ def _chain(objects: ObjectStore) -> list[Claim]:
 def _read(text: str) -> Claim:
     entry = json.loads(text)
     try:
-        return Claim(**{**entry, "writes": tuple(entry["writes"])})
+        attempt, owner, writes = str(entry["attempt"]), Owner.read(entry["owner"]), tuple(map(str, entry["writes"]))
     except (TypeError, KeyError) as error:
         raise ValueError(f"not a claim: {error}") from error
+    if owner is None:
+        raise ValueError("not a claim: its owner is not complete")
+    return Claim(attempt, owner, writes)
 
 
 def _next(claim: Claim) -> str:
     return f"__init_claim.{claim.attempt}.json"
-
-
-def _here() -> tuple[str, str]:
-    """The machine and, where process ids are counted per container, the container."""
-    try:
-        namespace = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        namespace = ""
-    return socket.gethostname(), namespace
-
-
-def _started(pid: int) -> str:
-    """When a process began, so that one which got the id of another is told apart; empty when there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-        state, ticks = fields[0], fields[19]
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
-    except (OSError, IndexError):
-        return _started_by_ps(pid)
-    return "" if state in "ZX" else f"{boot}:{ticks}"
-
-
-def _started_by_ps(pid: int) -> str:
-    """Where there is no `/proc`."""
-    if Path("/proc/self/stat").exists():
-        return ""
-    found = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return found.stdout.strip()

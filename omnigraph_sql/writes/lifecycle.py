@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 from omnigraph_compiler import Catalog, CompileError, EdgeType, NodeType, compile_schema
@@ -30,17 +28,18 @@ from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.catalogue import MANIFEST
 from omnigraph_sql.storage.columns import table_key, table_schema
 from omnigraph_sql.storage.names import fnv1a64_hex
-from omnigraph_sql.storage.objects import ObjectStore, resolve_root
+from omnigraph_sql.storage.objects import ObjectStore, Standing
+from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.roots import Root, resolve_root
 from omnigraph_sql.writes import claims
 from omnigraph_sql.writes.engine import Engine, assemble
-from omnigraph_sql.writes.locks import DIRECTORY as LOCKS
+from omnigraph_sql.writes.held import DIRECTORY as LOCKS
 from omnigraph_sql.writes.recovery import now_us, reconcile_journal, sweep
 
 SOURCE = "_schema.pg"
 IR = "_schema.ir.json"
 STATE = "__schema_state.json"
 _FORMAT = 1
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 _RESTORE_FILE = "restore the file from a copy of the graph"
 T = TypeVar("T")
 
@@ -68,17 +67,18 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
     """A new graph. A failure before the manifest exists removes what this attempt wrote, so it can be repeated."""
     catalog = compile_or_raise(schema)
     root = resolve_root(uri)
-    if root.is_file():
-        raise BadRequest(f"{root} is a file, not a directory", hint="choose another place for the graph")
     engine = assemble(root, catalog)
     objects = engine.objects
-    with claims.claimed(objects, root) as held:
+    if objects.standing() is Standing.FILE:
+        raise BadRequest(f"{root} is a file, not a directory", hint="choose another place for the graph")
+    with claims.claimed(objects) as held:
+        failpoints.hit("init.after_claim")
         written: list[str] = []
         try:
             if not _is_begun(objects):
                 _remove(objects, held.left_behind)
             _refuse_existing(objects, root, force=force)
-            probe(objects, root)
+            objects.verify(LOCKS)
             held.announce([SOURCE, IR, STATE, *(table_path(type_) for type_ in _types(catalog)), MANIFEST])
             _write_graph(engine, schema, catalog, actor, written)
         except Exception:
@@ -93,11 +93,11 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
 
 def _is_begun(objects: ObjectStore) -> bool:
     """Whether there is a graph, or what is left of one: from its first manifest on nothing is removed."""
-    return objects.has_version(MANIFEST) or objects.exists(COMMITS)
+    return objects.has_version(MANIFEST) or objects.has_prefix(COMMITS)
 
 
-def _refuse_existing(objects: ObjectStore, root: Path, *, force: bool) -> None:
-    if _is_begun(objects) or (not force and any(objects.exists(name) for name in (MANIFEST, SOURCE, IR, STATE))):
+def _refuse_existing(objects: ObjectStore, root: Root, *, force: bool) -> None:
+    if _is_begun(objects) or (not force and _is_taken(objects)):
         if objects.has_version(MANIFEST):
             hint = "open it, or choose another directory"
         elif _is_begun(objects):
@@ -107,36 +107,16 @@ def _refuse_existing(objects: ObjectStore, root: Path, *, force: bool) -> None:
         raise AlreadyInitialized(f"{root} holds a graph already", uri=str(root), hint=hint)
 
 
-def probe(objects: ObjectStore, root: Path) -> None:
-    """Make sure that of two processes creating one object only one succeeds: claims and commits rest on it."""
-    name = f"{LOCKS}/probe-{ulid.new()}"
-    try:
-        fit = _creates_once(objects, name)
-    finally:
-        with suppress(OmnigraphError):
-            objects.delete(name)
-    if not fit:
-        text = f"the file system of {root} cannot create a file only where there is none"
-        hint = "put the graph on a local file system with hard links"
-        raise Storage(text, storage_class="configuration", hint=hint)
-
-
-def _creates_once(objects: ObjectStore, name: str) -> bool:
-    try:
-        return objects.write_text_if_absent(name, "") and not objects.write_text_if_absent(name, "")
-    except Storage as error:
-        cause = error.__cause__
-        if not isinstance(cause, OSError) or cause.errno not in _NO_LINKS:
-            raise
-        objects.write_text(name, "")  # raises if nothing can be written at all: the right to it is missing
-        return False
+def _is_taken(objects: ObjectStore) -> bool:
+    """Whether something is there that a graph would need the place of."""
+    return objects.has_prefix(MANIFEST) or any(objects.exists(name) for name in (SOURCE, IR, STATE))
 
 
 def _remove(objects: ObjectStore, written: Iterable[str]) -> None:
     """Best effort; the caller gets the error that led here, not one from cleaning up."""
     for name in written:
         with suppress(OmnigraphError):
-            objects.delete_prefix(name) if objects.path(name).is_dir() else objects.delete(name)
+            objects.delete_prefix(name) if objects.has_prefix(name) else objects.delete(name)
 
 
 def _types(catalog: Catalog) -> list[NodeType | EdgeType]:
@@ -181,10 +161,10 @@ def _write_compiled(objects: ObjectStore, catalog: Catalog) -> None:
 def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> Engine:
     """An existing graph. Opening it read-write finishes or undoes what a crashed writer left."""
     root = resolve_root(uri)
-    objects = ObjectStore(root)
+    objects = open_objects(root)
     _require_graph(objects, root)
     if not read_only:
-        probe(objects, root)
+        objects.verify(LOCKS)
         if not objects.exists(IR) and not objects.exists(STATE):
             _bootstrap(root, objects)
     engine = assemble(root, read_contract(objects))
@@ -197,15 +177,15 @@ def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> Engin
     return engine
 
 
-def _require_graph(objects: ObjectStore, root: Path) -> None:
+def _require_graph(objects: ObjectStore, root: Root) -> None:
     if objects.has_version(MANIFEST):
         return
-    text = f"{root} is not a graph"
-    if not root.exists():
+    text, standing = f"{root} is not a graph", objects.standing()
+    if standing is Standing.NOTHING:
         text, hint = f"there is no graph at {root}", "look at the address, or create one with init"
-    elif root.is_file():
+    elif standing is Standing.FILE:
         text, hint = f"{root} is a file, not a graph", "give the directory of a graph"
-    elif objects.exists(COMMITS):
+    elif objects.has_prefix(COMMITS):
         text, hint = f"the graph {root} lacks {MANIFEST}", f"restore the directory {MANIFEST} from a copy of the graph"
     elif objects.exists(claims.CLAIM):
         hint = "it is being created, or that was interrupted: run init again"
@@ -241,7 +221,7 @@ def _parsed(objects: ObjectStore, name: str, read: Callable[[dict[str, Any]], T]
             return read(entry)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _unreadable(objects, name, f"{type(error).__name__}: {error}") from error
-    text = f"{objects.path(name)} has format {version}, this release understands up to {known}: upgrade first"
+    text = f"{objects.uri(name)} has format {version}, this release understands up to {known}: upgrade first"
     raise UnsupportedFormat(text, found=str(version), supported=str(known))
 
 
@@ -253,10 +233,10 @@ def _compiled_source(objects: ObjectStore) -> Catalog:
 
 
 def _unreadable(objects: ObjectStore, name: str, reason: str) -> Storage:
-    return Storage(f"{objects.path(name)} cannot be read: {reason}", storage_class="permanent", hint=_RESTORE_FILE)
+    return Storage(f"{objects.uri(name)} cannot be read: {reason}", storage_class="permanent", hint=_RESTORE_FILE)
 
 
-def _bootstrap(root: Path, objects: ObjectStore) -> None:
+def _bootstrap(root: Root, objects: ObjectStore) -> None:
     """Write the compiled schema of a graph anew when both files of it are gone, if the source fits every table."""
     if not objects.exists(SOURCE):
         return

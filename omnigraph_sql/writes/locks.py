@@ -1,33 +1,44 @@
 """Write queues and leases.
 
-One exclusive lock per table and graph branch, shared by every handle of every process on the machine: a locked file under
-`_locks/`. Locks keep writers from colliding; correctness does not depend on them, the publish decides.
+One exclusive lock per table and graph branch, shared by every handle of every process: a locked file under `_locks/` of a
+local root (`writes/flocks.py`), a lease object there on an object store (`writes/leases.py`). Locks keep writers from
+colliding; correctness does not depend on them, the publish decides.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
-from urllib.parse import quote
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
 
 from omnigraph_sql.errors import Conflict
-from omnigraph_sql.storage.objects import translate
+from omnigraph_sql.storage.local import LocalObjects
+from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.roots import LocalRoot
+from omnigraph_sql.storage.s3 import S3Objects
+from omnigraph_sql.writes.flocks import FileLocks
+from omnigraph_sql.writes.held import Held
+from omnigraph_sql.writes.leases import Leases
 
-DIRECTORY = "_locks"
 LEASES_OFF = "OMNIGRAPH_LEASES"
-_POLL_SECONDS = 0.005
+
+
+class Keeper(Protocol):
+    """Locks of one graph root by their names."""
+
+    def lock(self, key: str, *, shared: bool, wait: bool) -> AbstractContextManager[None]:
+        """Hold a lock; `Held` when somebody else has it and, with `wait`, keeps it for too long."""
+
+    def forget(self, key: str) -> None:
+        """Remove what is left of a lock that nobody will want again."""
 
 
 class WriteQueueManager:
     """Locks of one graph root."""
 
-    def __init__(self, root: Path, timeout_seconds: float = 60.0) -> None:
-        self._directory = root / DIRECTORY
-        self._timeout = timeout_seconds
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
 
     @contextmanager
     def hold(self, keys: Iterable[str], *, shared: Iterable[str] = ()) -> Iterator[None]:
@@ -38,8 +49,16 @@ class WriteQueueManager:
         wanted = dict.fromkeys(keys, False) | dict.fromkeys(shared, True)
         with ExitStack() as stack:
             for key in sorted(wanted, key=lambda key: (not key.startswith("__"), key)):
-                stack.enter_context(self._lock(key, shared=wanted[key]))
+                self._enter(stack, key, shared=wanted[key])
             yield
+
+    def _enter(self, stack: ExitStack, key: str, *, shared: bool) -> None:
+        try:
+            stack.enter_context(self._keeper.lock(key, shared=shared, wait=True))
+        except Held as held:
+            name = key.replace("\0", " ")
+            text = f"another writer has held `{name}` for {held.seconds:.0f} seconds"
+            raise Conflict(text, reason="lock held", hint="try again later") from None
 
     @contextmanager
     def own(self, operation_id: str) -> Iterator[None]:
@@ -47,10 +66,11 @@ class WriteQueueManager:
         if _are_off():
             yield
             return
-        with self._lock(f"op-{operation_id}", shared=False):
+        key = f"op-{operation_id}"
+        with ExitStack() as stack:
+            self._enter(stack, key, shared=False)
             yield
-        with suppress(OSError):
-            (self._directory / f"op-{operation_id}").unlink()
+        self._keeper.forget(key)
 
     @contextmanager
     def take_over(self, operation_id: str) -> Iterator[bool]:
@@ -58,43 +78,15 @@ class WriteQueueManager:
         if _are_off():
             yield True
             return
-        try:
-            with self._lock(f"op-{operation_id}", shared=False, wait=False):
-                yield True
-        except _Held:
-            yield False
-            return
-        with suppress(OSError):
-            (self._directory / f"op-{operation_id}").unlink()
-
-    @contextmanager
-    def _lock(self, key: str, *, shared: bool, wait: bool = True) -> Iterator[None]:
-        path = self._directory / quote(key, safe="")
-        try:
-            self._directory.mkdir(exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise translate(error, str(path)) from error
-        try:
-            self._acquire(descriptor, key, shared=shared, wait=wait)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _acquire(self, descriptor: int, key: str, *, shared: bool, wait: bool) -> None:
-        mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        deadline = time.monotonic() + self._timeout
-        while True:
+        key = f"op-{operation_id}"
+        with ExitStack() as stack:
             try:
-                fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+                stack.enter_context(self._keeper.lock(key, shared=False, wait=False))
+            except Held:
+                yield False
                 return
-            except BlockingIOError:
-                if not wait:
-                    raise _Held from None
-                if time.monotonic() > deadline:
-                    text = f"another writer has held `{key}` for {self._timeout:.0f} seconds"
-                    raise Conflict(text, reason="lock held", hint="try again later") from None
-                time.sleep(_POLL_SECONDS)
+            yield True
+        self._keeper.forget(key)
 
 
 def _are_off() -> bool:
@@ -102,8 +94,13 @@ def _are_off() -> bool:
     return os.environ.get(LEASES_OFF) == "off"
 
 
-class _Held(Exception):
-    """A lock is held by somebody else."""
+def open_locks(objects: ObjectStore) -> WriteQueueManager:
+    """The locks that go with a store."""
+    if isinstance(objects, S3Objects):
+        return WriteQueueManager(Leases(objects))
+    assert isinstance(objects, LocalObjects)
+    assert isinstance(objects.root, LocalRoot)
+    return WriteQueueManager(FileLocks(objects.root.path))
 
 
 def table_lock(table_key: str, branch: str) -> str:

@@ -6,8 +6,6 @@ A sidecar holds the whole publish, so that whoever finds it after a crash can ei
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +17,7 @@ from omnigraph_sql.errors import NotFound, Storage
 from omnigraph_sql.manifest.changes import Change, Define, Pin, RegisterTable, Tombstone
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.writes.owners import lease_seconds, this_process
 
 DIRECTORY = "__recovery"
 QUARANTINE = f"{DIRECTORY}/quarantine"
@@ -75,7 +74,7 @@ class Sidecar:
             "writer_kind": self.writer_kind,
             "branch": self.branch,
             "actor_id": self.actor_id,
-            "owner": {"host": socket.gethostname(), "pid": os.getpid()},
+            "owner": {**asdict(this_process()), "lease_expires_at": time.time() + lease_seconds()},
             "intent": json.loads(self.intent.to_json()),
             "tables": [asdict(table) for table in self.tables],
             "expected": [{"table_key": key, **asdict(pin)} for key, pin in sorted(self.pins.items())],
@@ -160,7 +159,7 @@ class Sidecars:
         except UnicodeDecodeError:
             text = ""
         except Storage:
-            if not self._objects.path(name).is_dir():
+            if not self._objects.has_prefix(name):
                 raise
             text = ""  # a directory is no sidecar of ours either
         try:

@@ -41,6 +41,7 @@ from tests.crash.world import (
     names,
     node,
     pins,
+    place_of,
     prepared,
     reopened,
     rows,
@@ -111,6 +112,7 @@ ON_ERROR: dict[str, Case] = {
 ELSEWHERE = {
     "write.post_table_commit",
     "write.post_fork_pre_commit",
+    "init.after_claim",
     "init.after_schema_written",
     "init.after_contract_written",
     "init.after_manifest",
@@ -467,7 +469,7 @@ def test_init_interrupted_after_the_manifest_gives_a_graph(tmp_path: Path, actio
 
 def assert_writable_after_init(graph: og.Graph) -> None:
     assert rows(graph) == {}
-    assert not (Path(graph.uri) / "__init_claim.json").exists()
+    assert not (place_of(graph) / "__init_claim.json").exists()
     graph.load([node("Person", name="bob")], mode="append")
     assert_writable(graph)
 

@@ -119,20 +119,24 @@ def test_a_living_initialisation_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "taken"),
     [
-        ({"process_start": "another boot:1"}, True),
+        ({"process_start": "1"}, True),
         ({"pid": 2**22 + 1}, True),
+        ({"machine": "another-boot {space}"}, True),
         ({"host": "elsewhere"}, False),
-        ({"namespace": "pid:[1]"}, False),
+        ({"machine": "{boot} pid:[1]"}, False),
     ],
-    ids=["pid reused", "pid gone", "other host", "other container"],
+    ids=["pid reused", "pid gone", "earlier boot", "other host", "other container"],
 )
-def test_who_counts_as_dead(tmp_path: Path, change: dict[str, object], taken: bool) -> None:
+def test_who_counts_as_dead(tmp_path: Path, change: dict[str, str | int], taken: bool) -> None:
     root = tmp_path / "g"
     with armed("init.after_schema_written=panic"), pytest.raises(failpoints.Panic):
         og.init(root, SCHEMA)
     claim = json.loads((root / CLAIM).read_text())
-    assert claim["pid"] == os.getpid()
-    (root / CLAIM).write_text(json.dumps(claim | change))
+    owner = claim["owner"]
+    assert owner["pid"] == os.getpid()
+    boot, _, space = owner["machine"].partition(" ")
+    other = {key: value.format(boot=boot, space=space) if isinstance(value, str) else value for key, value in change.items()}
+    (root / CLAIM).write_text(json.dumps(claim | {"owner": owner | other}))
 
     if taken:
         assert_fresh(og.init(root, SCHEMA, actor=ACTOR))
@@ -168,7 +172,7 @@ def test_a_dead_attempt_removes_nothing_that_it_did_not_write(tmp_path: Path) ->
     root = tmp_path / "g"
     root.mkdir()
     (root / "_schema.pg").write_text("node Mine { name: String @key }")
-    assert run_child(root, "init", OMNIGRAPH_FAILPOINTS="storage.object_list=exit") == DIED
+    assert run_child(root, "init", OMNIGRAPH_FAILPOINTS="init.after_claim=exit") == DIED
     assert claims(root) == [CLAIM]
 
     with pytest.raises(errors.AlreadyInitialized):
@@ -259,7 +263,7 @@ def test_a_file_system_without_atomic_create_is_refused(tmp_path: Path, monkeypa
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(errors.Storage, match="cannot create a file only where there is none") as unfit:
+    with pytest.raises(errors.Storage, match="cannot create an object only where there is none") as unfit:
         og.connect(root)
     assert unfit.value.storage_class == "configuration"
     assert str(root) in unfit.value.message

@@ -14,6 +14,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors, failpoints
+from tests.stores import Place, S3Place, patient
 
 ACTOR = "ada"
 RECOVERY = "omnigraph:recovery"
@@ -70,7 +71,7 @@ DELETE = 'query q() { delete Person where name = "ann" }'
 Rows = dict[str, list[dict[str, Any]]]
 
 
-def seeded(root: Path) -> og.Graph:
+def seeded(root: Place) -> og.Graph:
     """The graph every test starts from: one commit of init, one of a load by the actor."""
     graph = og.init(root, SCHEMA, actor=ACTOR)
     graph.load(SEED, mode="append")
@@ -97,7 +98,7 @@ def armed(rule: str) -> Iterator[None]:
     """Failpoints of this process, for a while."""
     failpoints.reset()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(failpoints.VARIABLE, rule)
+        patch.setenv(failpoints.VARIABLE, patient(rule))
         yield
     failpoints.reset()
 
@@ -109,11 +110,11 @@ def abandon(rule: str, operation: Callable[[], object]) -> None:
         operation()
 
 
-def spawn(root: Path, operation: str, rule: str = "", **settings: str) -> subprocess.Popen[str]:
+def spawn(root: Place, operation: str, rule: str = "", **settings: str) -> subprocess.Popen[str]:
     """A process of its own that opens the graph, arms the rule and runs one operation of `OPERATIONS`."""
     path = os.pathsep.join([str(ROOT), *sys.path])
     return subprocess.Popen(
-        [sys.executable, str(CHILD), str(root), operation, rule],
+        [sys.executable, str(CHILD), str(root), operation, patient(rule)],
         env={**os.environ, "PYTHONPATH": path, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -121,7 +122,7 @@ def spawn(root: Path, operation: str, rule: str = "", **settings: str) -> subpro
     )
 
 
-def run_child(root: Path, operation: str, rule: str = "", **settings: str) -> int:
+def run_child(root: Place, operation: str, rule: str = "", **settings: str) -> int:
     process = spawn(root, operation, rule, **settings)
     _, complaints = process.communicate(timeout=120)
     assert process.returncode in (0, DIED), complaints
@@ -131,33 +132,40 @@ def run_child(root: Path, operation: str, rule: str = "", **settings: str) -> in
 # What must hold --------------------------------------------------------------------------------------------------
 
 
-def head(root: Path, path: str, branch: str | None = None) -> int:
+def head(root: Place, path: str, branch: str | None = None) -> int:
     """The newest version of a table, seen past the engine."""
     place = root / path if branch is None else root / path / "tree" / branch
     return int(lance.dataset(str(place)).version)
 
 
+def place_of(graph: og.Graph) -> Place:
+    """Where a graph lives."""
+    if not graph.uri.startswith("s3://"):
+        return Path(graph.uri)
+    return S3Place(os.environ["AWS_ENDPOINT_URL"], graph.uri.removeprefix("s3://").partition("/")[2])
+
+
 def heads(graph: og.Graph) -> dict[str, int]:
     """The head of every table on its main lineage."""
-    return {key: head(Path(graph.uri), entry.path) for key, entry in graph.snapshot().entries.items()}
+    return {key: head(place_of(graph), entry.path) for key, entry in graph.snapshot().entries.items()}
 
 
 def pins(graph: og.Graph, branch: str = "main") -> dict[str, int]:
     return {key: entry.version for key, entry in graph.snapshot(branch=branch).entries.items()}
 
 
-def sidecars(root: Path) -> list[Path]:
+def sidecars(root: Place) -> list[Place]:
     """Files of the recovery directory; one that was never finished is no sidecar yet, and nobody reads it."""
     directory = root / "__recovery"
-    found = sorted(path for path in directory.rglob("*") if path.is_file()) if directory.exists() else []
-    return [path for path in found if not path.name.startswith(".tmp-")]
+    found: list[Any] = [path for path in directory.rglob("*") if path.is_file()] if directory.exists() else []
+    return sorted(path for path in found if not path.name.startswith(".tmp-"))
 
 
-def table_branches(root: Path, path: str) -> list[str]:
+def table_branches(root: Place, path: str) -> list[str]:
     return sorted(lance.dataset(str(root / path)).branches.list())
 
 
-def log(root: Path, name: str) -> list[dict[str, Any]]:
+def log(root: Place, name: str) -> list[dict[str, Any]]:
     place = root / name
     found: list[dict[str, Any]] = lance.dataset(str(place)).to_table().to_pylist() if place.exists() else []
     return found
@@ -173,7 +181,7 @@ def kinds(graph: og.Graph) -> list[str]:
 
 def assert_settled(graph: og.Graph) -> None:
     """No residue: pins are heads, nothing is pending, the journal is whole, no operation was audited twice."""
-    root = Path(graph.uri)
+    root = place_of(graph)
     assert sidecars(root) == []
     _assert_pins_are_heads(graph)
     _assert_journal(graph)
@@ -182,7 +190,7 @@ def assert_settled(graph: og.Graph) -> None:
 
 
 def _assert_pins_are_heads(graph: og.Graph) -> None:
-    root = Path(graph.uri)
+    root = place_of(graph)
     for branch in graph.branches():
         for key, entry in graph.snapshot(branch=branch).entries.items():
             own = entry.branch is None if branch == "main" else (entry.branch or "").startswith(f"{branch}.")
@@ -196,7 +204,7 @@ def _assert_pins_are_heads(graph: og.Graph) -> None:
 
 def _published_table_branches(graph: og.Graph) -> dict[str, set[str]]:
     """By path, the table branches that some version of a branch shows or showed: what was dropped can still be read."""
-    root = Path(graph.uri)
+    root = place_of(graph)
     found: dict[str, set[str]] = {}
     for branch in graph.branches():
         place = root / "__manifest" if branch == "main" else root / "__manifest" / "tree" / branch
@@ -209,7 +217,7 @@ def _published_table_branches(graph: og.Graph) -> dict[str, set[str]]:
 
 
 def _assert_journal(graph: og.Graph) -> None:
-    root = Path(graph.uri)
+    root = place_of(graph)
     recorded = log(root, "_graph_commits.lance")
     known = {row["graph_commit_id"]: row for row in recorded}
     # A race may record a commit twice, but never with two contents.
@@ -227,7 +235,7 @@ def _assert_journal(graph: og.Graph) -> None:
         assert parents == [*(commit.graph_commit_id for commit in history[1:]), None], f"{branch} is not one chain"
 
 
-def reopened(root: Path) -> og.Graph:
+def reopened(root: Place) -> og.Graph:
     """Opened twice: the first open recovers, the second finds nothing to do."""
     first = og.connect(root)
     before = (rows(first), pins(first), audit(first), len(first.commits()))
@@ -347,7 +355,7 @@ def branch_of(operation: str) -> str:
     return "draft" if operation.startswith("first_touch") else "main"
 
 
-def prepared(root: Path, operation: str) -> og.Graph:
+def prepared(root: Place, operation: str) -> og.Graph:
     """The graph an operation runs on."""
     graph = seeded(root)
     if branch_of(operation) == "draft" or operation == "delete_branch":

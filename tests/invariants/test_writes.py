@@ -26,6 +26,7 @@ from tests.crash.world import (
     names,
     node,
     pins,
+    place_of,
     prepared,
     rows,
     seeded,
@@ -38,7 +39,7 @@ State = tuple[Any, ...]
 
 def state(graph: og.Graph) -> State:
     """Everything a refused write must leave as it was."""
-    root = Path(graph.uri)
+    root = place_of(graph)
     journal = log(root, "_graph_commits.lance")
     return heads(graph), pins(graph), graph.snapshot().manifest_version, len(journal), sidecars(root), rows(graph)
 
