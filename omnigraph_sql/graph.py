@@ -24,7 +24,7 @@ from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mod
 from omnigraph_sql.writes.load import load as run_load
 from omnigraph_sql.writes.mutation import MutationResult, bind_or_raise
 from omnigraph_sql.writes.mutation import mutate as run_mutation
-from omnigraph_sql.writes.protocol import Provenance
+from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.reading import read_records, read_tables
 from omnigraph_sql.writes.recovery import sweep
 from omnigraph_sql.writes.rejects import Rejects, RejectTarget

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, RowLevelCasContention, Storage
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError, RowLevelCasContention, Storage
 from omnigraph_sql.manifest.changes import Change, Pin, Update, check_batch, manifest_rows
 from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, ManifestCoordinator, check_known, lineage
 from omnigraph_sql.manifest.journal import Commit, commit_of
@@ -27,6 +27,8 @@ class Published:
     replayed: bool = False
     crowded: bool = False
     """Whether the manifest wants compacting."""
+    unflushed: OmnigraphError | None = None
+    """Why the publish, which is visible, could not be flushed to disk as was asked for."""
 
 
 class ManifestBatchPublisher:
@@ -67,7 +69,7 @@ class ManifestBatchPublisher:
             failpoints.hit("publish.after_merge")
             self._coordinator.landed(snapshot, merged.version, rows)
             failpoints.hit("journal.before_append")
-            return Published(self._record(branch, merged.version, final), crowded=merged.crowded)
+            return Published(self._record(branch, merged.version, final), crowded=merged.crowded, unflushed=merged.unflushed)
         text = f"publishing on `{branch}` lost against other writers {RETRY_BUDGET + 1} times"
         raise Conflict(text, reason="contention", hint="try again")
 

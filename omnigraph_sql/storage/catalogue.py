@@ -14,7 +14,7 @@ from urllib.parse import quote
 import lance
 import pyarrow as pa
 
-from omnigraph_sql.errors import NotFound, RowLevelCasContention, Storage, UnsupportedFormat
+from omnigraph_sql.errors import NotFound, OmnigraphError, RowLevelCasContention, Storage, UnsupportedFormat
 from omnigraph_sql.storage.columns import PRIMARY_KEY
 from omnigraph_sql.storage.datasets import commit_new, compact, is_crowded, new_session, stage_new
 from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded, is_absence
@@ -62,6 +62,8 @@ class Merged:
 
     version: int
     crowded: bool
+    unflushed: OmnigraphError | None = None
+    """Why the merge, which has landed, could not be flushed to disk as was asked for."""
 
 
 class ManifestTable:
@@ -157,7 +159,10 @@ class ManifestTable:
             raise fault(error, MANIFEST, _MANIFEST_HINT) from error
         with guarded(MANIFEST):
             self._objects.files.retract_torn(_name(branch), dataset)
-        self._flush(branch, dataset)
+        try:
+            self._flush(branch, dataset)
+        except OmnigraphError as error:
+            return Merged(int(dataset.version), is_crowded(dataset), error)
         return Merged(int(dataset.version), is_crowded(dataset))
 
     def compact(self, branch: str | None) -> None:

@@ -1,7 +1,7 @@
 """What the errors of file systems, of object stores and of Lance mean to a caller. The one place that reads their texts.
 
-Lance raises `OSError`, `ValueError`, `RuntimeError` and Arrow's errors alike for a full disk, a file that is gone or makes no
-sense, and a store that does not answer; only the text tells them apart.
+Lance raises `OSError`, `ValueError`, `RuntimeError` and Arrow's errors alike for a full disk, a file that is gone or that
+makes no sense, and a store that does not answer; only the text tells them apart.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from omnigraph_sql import failpoints
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.protocol import owner_of
+from omnigraph_sql.writes.staging import owner_of
 
 RECORDS = "_refs/branches"
 

@@ -29,7 +29,8 @@ from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.names import fnv1a64_hex
 from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
+from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
+from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.spool import Workspace
 
 Steps = tuple[tuple[TableWrite, ...], tuple[Tombstone | Define, ...]]

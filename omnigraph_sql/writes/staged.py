@@ -14,17 +14,10 @@ from omnigraph_sql.storage.handles import StagedHandle
 from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.load import LoadInput, LoadResult, prepare_load
-from omnigraph_sql.writes.protocol import (
-    Attempt,
-    Outcome,
-    Prepared,
-    Provenance,
-    TableWrite,
-    needs_fork,
-    publish_attempt,
-    stage_tables,
-)
+from omnigraph_sql.writes.operation import Attempt, Outcome, Prepared, Provenance, TableWrite
+from omnigraph_sql.writes.protocol import publish_attempt
 from omnigraph_sql.writes.spool import Workspace
+from omnigraph_sql.writes.staging import needs_fork, stage_tables
 
 DIRECTORY = "_staged"
 FORMAT = 3

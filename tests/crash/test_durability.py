@@ -1,5 +1,6 @@
 """`OMNIGRAPH_FSYNC=1`: what a publish rests on is flushed before the publish is acknowledged, in that order."""
 
+import errno
 import os
 import re
 import shutil
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph_sql as og
-from tests.crash.world import CHILD, INSERT, ROOT, prepared, seeded
+from omnigraph_sql import errors
+from tests.crash.world import CHILD, INSERT, ROOT, assert_settled, names, prepared, reopened, seeded
 
 
 def flushed(graph: og.Graph) -> Counter[str]:
@@ -33,6 +35,35 @@ def test_each_part_of_a_publish_is_flushed(tmp_path: Path, monkeypatch: pytest.M
     # A table: rows, transaction, version, their three directories, the table, `nodes` and the root. The manifest has no
     # directory in between, but also replaces rows: a list of those that are gone, and its directory.
     assert flushed(graph) == {"tables": 9, "manifest": 10, "commits": 8, "actors": 8, "objects": 1}
+
+
+@pytest.mark.parametrize("part", ["nodes", "__manifest", "_graph_commits.lance"])
+def test_a_flush_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Before the publish it undoes the write; after it the write stays and says so; the journal is completed by the next."""
+    root = tmp_path / "g"
+    graph = seeded(root)
+    flush = os.fsync
+
+    def fail(descriptor: int) -> None:
+        if f"/g/{part}/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EIO, "Input/output error")
+        flush(descriptor)
+
+    monkeypatch.setenv("OMNIGRAPH_FSYNC", "1")
+    monkeypatch.setattr(os, "fsync", fail)
+    outcome = None
+    try:
+        graph.mutate(INSERT, params={"name": "cleo"})
+    except (errors.Storage, errors.RecoveryRequired) as error:
+        outcome = error
+    monkeypatch.undo()
+
+    graph = reopened(root)
+    assert_settled(graph)
+    assert ("cleo" in names(graph)) == (part != "nodes")
+    if part == "__manifest":
+        assert f"the write is visible as commit {graph.commits()[0].graph_commit_id}, but not on disk" in str(outcome)
+    assert (outcome is None) == (part == "_graph_commits.lance")
 
 
 @pytest.mark.parametrize("operation", ["update", "delete", "first_touch_many", "create_branch"])
