@@ -352,7 +352,11 @@ class TableStorage:
         except ValueError:
             return
         if branch in dataset.branches.list():
-            dataset.branches.delete(branch)
+            try:
+                dataset.branches.delete(branch)
+            except (OSError, ValueError):
+                if branch in dataset.branches.list():  # otherwise somebody else has just removed it
+                    raise
         self.objects.delete_prefix(f"{path}/tree/{branch}")
 
     def table_exists(self, path: str) -> bool:
