@@ -7,6 +7,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from omnigraph_sql import failpoints
@@ -147,7 +148,8 @@ class ManifestCoordinator:
             return
         self._remove_run_branches()
         for name in self.table.branches():
-            self.migrate_lineage(name)
+            with suppress(NotFound):  # deleted meanwhile
+                self.migrate_lineage(name)
         self.migrate_lineage(None)
 
     def migrate_lineage(self, branch: str | None) -> None:
@@ -168,8 +170,11 @@ class ManifestCoordinator:
         From the current format on the name is an ordinary one; the branch's own stamp tells which it is.
         """
         for name in self.table.branches():
-            if name.startswith("__run__") and self.table.newest(name).stamp < CURRENT_STAMP:
-                self.table.delete_branch(name)
+            if not name.startswith("__run__"):
+                continue
+            with suppress(NotFound):  # somebody else has just removed it
+                if self.table.newest(name).stamp < CURRENT_STAMP:
+                    self.table.delete_branch(name)
 
     # Branches
 

@@ -215,8 +215,11 @@ class ManifestTable:
         self.calls["delete_branch"] += 1
         if self.has_branch(name):
             dataset = self.newest(None)._dataset
-            with guarded(MANIFEST):
+            try:
                 dataset.branches.delete(name)
+            except LANCE_ERRORS as error:
+                if self.has_branch(name):  # otherwise somebody else has just removed it
+                    raise fault(error, MANIFEST) from error
         self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
 
     def _open(self, branch: str | None, version: int | None) -> ManifestVersion:

@@ -370,7 +370,7 @@ class TableStorage:
             raise fault(error, path) from error
         with guarded(path):
             if branch in dataset.branches.list():
-                dataset.branches.delete(branch)
+                _delete_branch(dataset, branch)
         self.objects.delete_prefix(f"{path}/tree/{branch}")
 
     def table_exists(self, path: str) -> bool:
@@ -380,6 +380,14 @@ class TableStorage:
 def _name(path: str, branch: str | None) -> str:
     """Where the files of a table branch are, below the root."""
     return path if branch is None else f"{path}/tree/{branch}"
+
+
+def _delete_branch(dataset: Any, branch: str) -> None:
+    try:
+        dataset.branches.delete(branch)
+    except LANCE_ERRORS:
+        if branch in dataset.branches.list():  # otherwise somebody else has just removed it
+            raise
 
 
 class InlineCommitResidual:
