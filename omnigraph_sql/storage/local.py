@@ -9,7 +9,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -84,6 +84,13 @@ class LocalObjects(ObjectStore):
     def _has_prefix(self, name: str) -> bool:
         return self._path(name).is_dir()
 
+    def _has_version(self, name: str) -> bool:
+        try:
+            with os.scandir(self._path(f"{name}/_versions")) as entries:
+                return any(entry.name.endswith(".manifest") for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def _rename(self, name: str, new_name: str) -> None:
         self._path(new_name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(self._path(name), self._path(new_name))
@@ -97,11 +104,10 @@ class LocalObjects(ObjectStore):
             shutil.rmtree(self._path(name))
 
     def _list(self, name: str) -> Iterable[str]:
-        return (each for each in self._scan(name) if not each.startswith(_TEMPORARY))
-
-    def _scan(self, name: str) -> Iterator[str]:
-        with suppress(FileNotFoundError), os.scandir(self._path(name)) as entries:
-            yield from (entry.name for entry in entries)
+        try:
+            return [entry.name for entry in os.scandir(self._path(name)) if not entry.name.startswith(_TEMPORARY)]
+        except FileNotFoundError:
+            return []
 
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
         os.replace(self._temporary(name, chunks), self._path(name))

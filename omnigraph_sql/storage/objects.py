@@ -75,7 +75,7 @@ class ObjectStore(ABC):
     def has_version(self, name: str) -> bool:
         """Whether a dataset has a version. Directories alone are what a creation that was interrupted leaves."""
         with self._guard("exists", name):
-            return any(each.endswith(".manifest") for each in self._scan(f"{name}/_versions"))
+            return self._has_version(name)
 
     def verify(self, directory: str) -> None:
         """Fail if the store lacks what claims and commits rest on: of two who create one object, one must fail.
@@ -164,6 +164,9 @@ class ObjectStore(ABC):
     def _has_prefix(self, name: str) -> bool: ...
 
     @abstractmethod
+    def _has_version(self, name: str) -> bool: ...
+
+    @abstractmethod
     def _rename(self, name: str, new_name: str) -> None: ...
 
     @abstractmethod
@@ -174,10 +177,6 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def _list(self, name: str) -> Iterable[str]: ...
-
-    @abstractmethod
-    def _scan(self, name: str) -> Iterator[str]:
-        """Names of objects in a directory, in any order and read as they are asked for."""
 
     @abstractmethod
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None: ...

@@ -143,6 +143,9 @@ class S3Objects(ObjectStore):
     def _has_prefix(self, name: str) -> bool:
         return any(True for _ in self._below(name))
 
+    def _has_version(self, name: str) -> bool:
+        return any(path.endswith(".manifest") for path in self._below(f"{name}/_versions"))
+
     def _rename(self, name: str, new_name: str) -> None:
         self._api.rename(self._store, name, new_name)
 
@@ -164,9 +167,6 @@ class S3Objects(ObjectStore):
         found = self._api.list_with_delimiter(self._store, f"{name}/")
         paths = [*(entry["path"] for entry in found["objects"]), *found["common_prefixes"]]
         return [path.rstrip("/").rpartition("/")[2] for path in paths]
-
-    def _scan(self, name: str) -> Iterator[str]:
-        return self._below(name)
 
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
         self._api.put(self._store, name, iter(chunks))

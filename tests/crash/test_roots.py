@@ -300,7 +300,7 @@ def test_a_directory_one_may_not_write_is_readable_and_says_so(tmp_path: Path) -
     for path in opened:
         path.chmod(0o555 if path.is_dir() else 0o444)
     for above in (tmp_path, *tmp_path.parents):
-        if above.stat().st_uid == os.getuid() and above.name.startswith(("test_", "pytest-", "popen-")):
+        if above.stat().st_uid == os.getuid() and above.name.startswith(("test", "pytest-", "popen-")):
             above.chmod(0o755)
     try:
         result = _as_nobody(root)
