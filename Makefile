@@ -6,10 +6,11 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 METADATA := pyproject.toml omnigraph_sql/_version.py
+STORE_SUITES := tests/invariants tests/crash tests/unit/writes tests/golden tests/property/test_writes.py tests/s3
 TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql ogsql tests bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format grammar bench docs clean
+.PHONY: help demo test test-all test-s3 lint format grammar bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +23,9 @@ test: $(VENV)/.installed-dev ## the tests, without the long set
 
 test-all: $(VENV)/.installed-dev ## all tests, the long set included
 	$(PY) -m pytest -n auto
+
+test-s3: $(VENV)/.installed-dev ## the store suites with their graphs on an S3 emulator; slow
+	$(PY) -m pytest -n auto --store s3 $(STORE_SUITES)
 
 lint: $(VENV)/.installed-dev ## style, types and import directions
 	$(PY) -m ruff check .
@@ -36,7 +40,7 @@ format: $(VENV)/.installed-dev ## rewrite the Python files in the project's styl
 grammar: $(VENV)/.installed-dev ## rebuild the parser tables after editing a grammar
 	$(PY) -c 'from omnigraph_compiler.tables import write_tables; write_tables()'
 
-bench: $(VENV)/.installed-dev ## measure speed against other systems
+bench: $(VENV)/.installed-bench ## measure speed against other systems
 	$(PY) -m bench
 
 docs: $(VENV)/.installed-dev ## build the documentation into site/
@@ -60,4 +64,8 @@ $(VENV)/.installed: $(VENV)/.created $(METADATA)
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) install --quiet --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
+	$(PIP) install --quiet --editable ".[dev,bench]"
 	@touch $@

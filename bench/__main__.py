@@ -14,6 +14,7 @@ from pathlib import Path
 from bench import compile as compile_suite
 from bench import search as search_suite
 from bench import store as store_suite
+from bench import writers as writers_suite
 from bench.measure import table
 
 
@@ -35,8 +36,9 @@ SUITES = {
     "store": Suite(store_suite.INTRO, store_suite.run, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
     "store-huge": Suite(store_suite.HUGE_INTRO, store_suite.run_huge, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
     "search": Suite(search_suite.INTRO, search_suite.run, search_suite.PACKAGES),
+    "writers": Suite(writers_suite.INTRO, writers_suite.run, ("omnigraph-sql", "pylance", "lancedb")),
 }
-DEFAULT = ("compile", "store")
+DEFAULT = ("compile", "store", "writers")
 
 
 def main(arguments: list[str]) -> int:
@@ -65,7 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--huge", action="store_true", help="of `store`, only the load of a very large JSONL file; slow")
     parser.add_argument("--huge-bytes", type=int, default=store_suite.HUGE_BYTES, metavar="N", help="the size of that file")
-    parser.add_argument("--scale", type=float, default=1.0, metavar="F", help="of `store`: this part of the usual sizes")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="F", help="of `store` and `writers`: this part of the usual sizes"
+    )
     return parser
 
 

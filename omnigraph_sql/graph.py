@@ -27,7 +27,7 @@ from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mod
 from omnigraph_sql.writes.load import load as run_load
 from omnigraph_sql.writes.mutation import MutationResult, bind_or_raise
 from omnigraph_sql.writes.mutation import mutate as run_mutation
-from omnigraph_sql.writes.protocol import Provenance
+from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.reading import read_records, read_tables
 from omnigraph_sql.writes.recovery import sweep
 from omnigraph_sql.writes.rejects import Rejects, RejectTarget
@@ -81,7 +81,7 @@ class Graph:
 
     @property
     def uri(self) -> str:
-        """The directory of the graph."""
+        """The address of the graph: a directory, or `s3://BUCKET/PREFIX`."""
         return str(self._engine.root)
 
     @property
@@ -326,7 +326,7 @@ class Graph:
         snapshot = self.snapshot(branch=branch)
         if snapshot.head is None:
             return []
-        head = commit_of(lineage(snapshot.branch), snapshot.manifest_version, snapshot.head)
+        head = commit_of(lineage(snapshot.branch), snapshot.head_version, snapshot.head)
         return self._engine.coordinator.journal.history(head.graph_commit_id, head)
 
     def commit(self, commit_id: str) -> Commit:
@@ -420,7 +420,7 @@ def init(
     force: bool = False,
     embedder: str | Embedder | None = None,
 ) -> Graph:
-    """Create a graph in a directory. `schema` is `.pg` text or the path of a file with it."""
+    """Create a graph in a directory or under `s3://BUCKET/PREFIX`. `schema` is `.pg` text or the path of a file with it."""
     text = schema.read_text("utf-8") if isinstance(schema, Path) else schema
     engine = lifecycle.create_graph(uri, text, actor=_checked_actor(actor), force=force)
     return Graph(engine, actor=actor, embedder=embedder)

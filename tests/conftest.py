@@ -1,7 +1,14 @@
 """Settings shared by all tests."""
 
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import stores
+from tests.stores import Place, S3Place
 
 # Generated schemas with their queries are large values; drawing one takes longer than Hypothesis likes by default.
 settings.register_profile(
@@ -15,3 +22,33 @@ settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-cost", action="store_true", help="rewrite the golden files of tests/cost")
+    parser.addoption("--seeds", type=int, default=300, metavar="N", help="how many walks tests/simulation takes")
+    parser.addoption("--seed-start", type=int, default=0, metavar="S", help="the seed of the first of them")
+    parser.addoption("--store", choices=["local", "s3"], default="local", help="where the graphs of the store suites live")
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """An S3 of this run's own."""
+    with stores.s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def new_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Place]]:
+    """Makes fresh places for graphs, in the store that the run is about."""
+    if request.config.getoption("--store") == "local":
+        yield tmp_path_factory.mktemp
+        return
+    endpoint, numbers = request.getfixturevalue("s3_endpoint"), itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "patience", 6)
+        for name, value in stores.settings(endpoint).items():
+            patch.setenv(name, value)
+        yield lambda name: S3Place(endpoint, f"{os.getpid()}-{next(numbers)}-{name}")
+
+
+@pytest.fixture
+def place(new_place: Callable[[str], Place]) -> Place:
+    """A fresh place for graphs."""
+    return new_place("test")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import omnigraph_sql as og
 from omnigraph_sql.storage.indexing import IndexSpec
-from omnigraph_sql.writes.protocol import Attempt, Prepared, Provenance, TableWrite, publish_attempt
+from omnigraph_sql.writes.operation import Attempt, Prepared, Provenance, TableWrite
+from omnigraph_sql.writes.protocol import publish_attempt
 
 
 def build_btrees(graph: og.Graph, chosen: Callable[[str], bool] = lambda _: True) -> None:

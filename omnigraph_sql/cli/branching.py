@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.addressing import graph_and_word, graph_uri, reading, writing
+from omnigraph_sql.cli.confirming import confirm
 
 
 def create(words: Sequence[str], store: str | None, *, base: str, actor: str | None, quiet: bool, as_json: bool) -> int:
@@ -33,9 +34,10 @@ def show(uri: str | None, store: str | None, *, as_json: bool) -> int:
     return 0
 
 
-def delete(words: Sequence[str], store: str | None, *, actor: str | None, quiet: bool, as_json: bool) -> int:
+def delete(words: Sequence[str], store: str | None, *, yes: bool, actor: str | None, quiet: bool, as_json: bool) -> int:
     """One branch less."""
     uri, name = graph_and_word(words, store, "NAME")
+    confirm(uri, f"delete the branch {name}", yes=yes, as_json=as_json)
     with writing(uri, branch=name, actor=actor, quiet=quiet) as graph:
         graph.delete_branch(name)
         if as_json:

@@ -7,16 +7,16 @@ from omnigraph_sql.cli.addressing import announce, graph_uri
 from omnigraph_sql.cli.sources import load_text, located
 from omnigraph_sql.cli.tabulating import count
 from omnigraph_sql.graph import init
-from omnigraph_sql.storage.objects import resolve_root
+from omnigraph_sql.storage.roots import resolve_root
 
 
 def run(
     uri: str | None, store: str | None, schema: str, *, force: bool, actor: str | None, quiet: bool, as_json: bool
 ) -> int:
     """Create the graph and say what it can hold."""
-    target = resolve_root(graph_uri(uri, store))
+    target = str(resolve_root(graph_uri(uri, store)))
     text = load_text(schema)
-    announce(str(target), quiet=quiet)
+    announce(target, quiet=quiet)
     with located(schema), init(target, text, actor=actor, force=force) as graph:
         catalog = graph.catalog
         if as_json:

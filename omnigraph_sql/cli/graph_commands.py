@@ -15,6 +15,7 @@ from omnigraph_sql.cli.options import (
     json_option,
     require_command,
     write_options,
+    yes_option,
 )
 
 # Writing -------------------------------------------------------------------------------------------------------------
@@ -57,6 +58,7 @@ def _load_options(command: F) -> F:
         click.option("--rejects", metavar="FILE", help="Report every faulty record there, as JSON lines."),
         click.option("--max-rejects", metavar="N", type=click.IntRange(0), help="Leave out up to N faulty records."),
         embed_option,
+        yes_option,
         write_options,
         json_option(),
     ]
@@ -80,6 +82,7 @@ def load(
     rejects: str | None,
     max_rejects: int | None,
     embed: str | None,
+    yes: bool,
     actor: str | None,
     quiet: bool,
     as_json: bool,
@@ -91,7 +94,7 @@ def load(
     from omnigraph_sql.cli import loading
 
     order = loading.Order(data, mode, branch, base, message, idempotency_key, rejects, max_rejects, embed)
-    return loading.run(uri, store, order, actor=actor, quiet=quiet, as_json=as_json)
+    return loading.run(uri, store, order, yes=yes, actor=actor, quiet=quiet, as_json=as_json)
 
 
 @click.command("ingest")
@@ -333,13 +336,16 @@ def branch_list(uri: str | None, store: str | None, as_json: bool) -> int:
 
 @branch_group.command("delete")
 @graph_target(then="NAME")
+@yes_option
 @write_options
 @json_option()
-def branch_delete(words: tuple[str, ...], store: str | None, actor: str | None, quiet: bool, as_json: bool) -> int:
+def branch_delete(
+    words: tuple[str, ...], store: str | None, yes: bool, actor: str | None, quiet: bool, as_json: bool
+) -> int:
     """Delete the branch NAME of the graph URI, with everything that is only on it."""
     from omnigraph_sql.cli import branching
 
-    return branching.delete(words, store, actor=actor, quiet=quiet, as_json=as_json)
+    return branching.delete(words, store, yes=yes, actor=actor, quiet=quiet, as_json=as_json)
 
 
 # History -------------------------------------------------------------------------------------------------------------

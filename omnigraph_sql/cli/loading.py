@@ -13,6 +13,7 @@ from typing import Any
 
 from omnigraph_sql.cli import output, progress
 from omnigraph_sql.cli.addressing import graph_uri, usage_error, writing
+from omnigraph_sql.cli.confirming import confirm
 from omnigraph_sql.cli.sources import opened, require_file
 from omnigraph_sql.cli.streams import standard_input, unpacked
 from omnigraph_sql.cli.tabulating import Column, count, write_table
@@ -40,13 +41,17 @@ class Order:
     embed: str | None = None
 
 
-def run(uri: str | None, store: str | None, order: Order, *, actor: str | None, quiet: bool, as_json: bool) -> int:
+def run(
+    uri: str | None, store: str | None, order: Order, *, yes: bool, actor: str | None, quiet: bool, as_json: bool
+) -> int:
     """Load everything or nothing."""
     target = graph_uri(uri, store)
     tables = _tables(order.data)
     for path in order.data if tables is None else tables.values():
         if path != _STANDARD_INPUT:
             require_file(str(path))
+    if order.mode == "overwrite":
+        confirm(target, f"replace rows on the branch {order.branch}", yes=yes, as_json=as_json)
     watched = progress.is_wanted(quiet=quiet, as_json=as_json)
     with writing(target, branch=order.branch, actor=actor, quiet=quiet, embed=order.embed) as graph:
         source = _records(order.data[0], watched=watched) if tables is None else _unread(tables, watched=watched)

@@ -24,6 +24,9 @@ embed_option = click.option(
 )
 
 
+yes_option = click.option("--yes", is_flag=True, help="Do not ask, if the graph is not a local directory.")
+
+
 def require_command(context: click.Context) -> None:
     """Without a subcommand a group shows what it offers, and fails: nothing was done."""
     if context.invoked_subcommand is None:

@@ -10,7 +10,8 @@ from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.columns import table_key
 from omnigraph_sql.storage.indexing import LEAST_VECTORS, IndexSpec, index_specs, text_specs
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
+from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
+from omnigraph_sql.writes.protocol import execute
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from omnigraph_sql.errors import Conflict, Internal
-from omnigraph_sql.manifest.snapshot import GRAPH_HEAD, Intent, Snapshot
+from omnigraph_sql.manifest.snapshot import GRAPH_HEAD, Intent, Pin, Snapshot
+
+__all__ = [
+    "Change",
+    "Define",
+    "Pin",
+    "RegisterTable",
+    "Tombstone",
+    "Update",
+    "check_batch",
+    "manifest_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -44,15 +55,6 @@ class Define:
 
 
 Change: TypeAlias = RegisterTable | Update | Tombstone | Define
-
-
-@dataclass(frozen=True)
-class Pin:
-    """What a write expects of a table: the version, the table branch and the transaction that made it."""
-
-    version: int
-    branch: str | None = None
-    transaction_uuid: str = ""
 
 
 def check_batch(snapshot: Snapshot, changes: Iterable[Change]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from omnigraph_sql import failpoints
@@ -17,6 +19,8 @@ from omnigraph_sql.storage.catalogue import ManifestTable, ManifestVersion
 MAIN = "main"
 LOCK_BRANCH = "__schema_apply_lock__"
 CURRENT_STAMP = 3
+ANNOTATED_STAMP = 2
+"""From this format on the key of the manifest is annotated, so that two writers landing one row are noticed."""
 _SNAPSHOTS = 64
 
 
@@ -38,7 +42,7 @@ class ManifestCoordinator:
 
     def fresh(self, branch: str) -> Snapshot:
         """The snapshot a branch shows now: one probe of the manifest, and a read of what changed only if it moved."""
-        incarnation = self._incarnation(branch)
+        incarnation = self.incarnation(branch)
         try:
             opened = self.table.newest(lineage(branch))
         except NotFound:
@@ -46,7 +50,7 @@ class ManifestCoordinator:
         return self._kept(branch, opened.version, incarnation) or self._load(branch, opened, incarnation)
 
     def at_version(self, branch: str, version: int) -> Snapshot:
-        incarnation = self._incarnation(branch)
+        incarnation = self.incarnation(branch)
         found = self._kept(branch, version, incarnation)
         if found is not None:
             return found
@@ -62,17 +66,24 @@ class ManifestCoordinator:
         if version == base.manifest_version + 1:  # otherwise something else landed in between
             self._keep(advance(base, version, rows, stamp=base.stamp))
 
-    def _incarnation(self, branch: str) -> str:
+    def incarnation(self, branch: str) -> str:
+        """A short text that tells a branch from an earlier or later one of its name."""
         try:
-            return self.table.incarnation(lineage(branch))
+            text = self.table.incarnation(lineage(branch))
         except NotFound:
             raise self._no_branch(branch) from None
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def _no_branch(self, branch: str) -> NotFound:
+        if branch != MAIN and self.table.has_branch(branch):
+            text = f"the branch `{branch}` has lost its files"
+            hint = "restore __manifest from a copy of the graph, or delete the branch's file in __manifest/_refs/branches"
+            return NotFound(text, what="branch", name=branch, hint=hint)
         hint = f"there are {', '.join(self.branches())}"
         return NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint)
 
     def _load(self, branch: str, opened: ManifestVersion, incarnation: str) -> Snapshot:
+        _known_stamp(opened.stamp)
         base = self._before(branch, opened.version, incarnation)
         if base is None:
             rows = self.table.read(opened)
@@ -109,7 +120,12 @@ class ManifestCoordinator:
         commit = self.journal.find(commit_id)
         if commit is None:
             raise NotFound(f"there is no commit `{commit_id}`", what="commit", name=commit_id)
-        return self.at_version(commit.manifest_branch or MAIN, commit.manifest_version)
+        found = self.at_version(commit.manifest_branch or MAIN, commit.manifest_version)
+        if found.head is not None and found.head.graph_commit_id != commit_id:
+            # The manifest was restored from an older copy, and its versions were counted on from there.
+            text = f"the commit `{commit_id}` was lost with its version of the manifest"
+            raise NotFound(text, what="commit", name=commit_id, hint="list the commits of the branch")
+        return found
 
     def forget(self, branch: str) -> None:
         """Drop what is kept about a branch that was deleted; its name may come back with other content."""
@@ -119,22 +135,46 @@ class ManifestCoordinator:
 
     # Format
 
-    def check_stamp(self, branch: str = MAIN) -> int:
-        """The format of the manifest; a newer one is refused, never guessed at."""
-        return _known_stamp(self.table.newest(lineage(branch)).stamp)
+    def check_stamp(self) -> int:
+        """The format of the graph; a newer one is refused, never guessed at."""
+        return _known_stamp(self.table.newest(None).stamp)
 
     def migrate_stamp(self) -> None:
-        """Bring an older format to the current one. Each step may be repeated, also after a crash in the middle."""
-        stamp = self.check_stamp()
-        if stamp < 2:
-            if not self.table.is_annotated(None):
-                self.table.annotate(None)
-            self.table.set_stamp(None, 2)
+        """Bring an older format to the current one: every branch, and main last, so that its stamp speaks for all.
+
+        Each step may be repeated, also after a crash in the middle, and by several processes at once.
+        """
+        if self.check_stamp() == CURRENT_STAMP:
+            return
+        self._remove_run_branches()
+        for name in self.table.branches():
+            with suppress(NotFound):  # deleted meanwhile
+                self.migrate_lineage(name)
+        self.migrate_lineage(None)
+
+    def migrate_lineage(self, branch: str | None) -> None:
+        """Bring one branch of the manifest to the current format; each has a stamp of its own."""
+        stamp = _known_stamp(self.table.newest(branch).stamp)
+        if stamp < ANNOTATED_STAMP:
+            self.table.annotate(branch)
+            failpoints.hit("stamp.after_annotation")
+            self.table.raise_stamp(branch, ANNOTATED_STAMP)
         if stamp < CURRENT_STAMP:
-            for name in self.table.branches():
-                if name.startswith("__run__"):
+            self._remove_run_branches()
+            failpoints.hit("stamp.after_run_branches")
+            self.table.raise_stamp(branch, CURRENT_STAMP)
+
+    def _remove_run_branches(self) -> None:
+        """Remove the branches that old releases made for their runs.
+
+        From the current format on the name is an ordinary one; the branch's own stamp tells which it is.
+        """
+        for name in self.table.branches():
+            if not name.startswith("__run__"):
+                continue
+            with suppress(NotFound):  # somebody else has just removed it
+                if self.table.newest(name).stamp < CURRENT_STAMP:
                     self.table.delete_branch(name)
-            self.table.set_stamp(None, CURRENT_STAMP)
 
     # Branches
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph_sql.manifest.snapshot import Intent
-from omnigraph_sql.storage.catalogue import AppendLog
+from omnigraph_sql.storage.logs import AppendLog
 from omnigraph_sql.storage.objects import ObjectStore
 
 COMMITS = "_graph_commits.lance"
@@ -92,13 +92,22 @@ class CommitGraph:
     def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
         """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
         commit = commit_of(branch, manifest_version, intent)
-        self._log.append([commit.to_dict()])
+        # The actor first: a commit that is not recorded yet is recorded by the next writer, with its actor, whereas nobody
+        # would look for the actor of one that is.
         if commit.actor_id is not None:
-            entry = {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
-            self._actors.append([entry])
+            self._actors.append([_actor_row(commit)])
+        self._log.append([commit.to_dict()])
         with self._lock:
             self._known[commit.graph_commit_id] = commit
         return commit
+
+    def complete_actors(self) -> None:
+        """Write the list of actors anew when it is gone. A commit carries its actor, so nothing is lost with it."""
+        if self._actors.exists():
+            return
+        commits = {row["graph_commit_id"]: Commit(**row) for row in self._log.read("actor_id IS NOT NULL")}
+        if commits:
+            self._actors.append([_actor_row(commit) for commit in commits.values()])
 
     def find(self, commit_id: str) -> Commit | None:
         with self._lock:
@@ -112,6 +121,11 @@ class CommitGraph:
         with self._lock:
             self._known[commit_id] = commit
         return commit
+
+    def find_undo(self, operation_id: str) -> Commit | None:
+        """The commit that took an operation back."""
+        row = self._log.find("message", undo_message(operation_id))
+        return None if row is None else Commit(**row)
 
     def find_key(self, idempotency_key: str, head: str | None) -> Commit | None:
         """The commit of a branch's history that carries an idempotency key."""
@@ -145,6 +159,15 @@ class CommitGraph:
                     if children[parent] == 0:
                         heapq.heappush(ready, (_order(commits[parent]), parent))
         return ordered
+
+
+def undo_message(operation_id: str) -> str:
+    """The message of the commit that takes an operation back; by it the commit is found."""
+    return f"undo of {operation_id}"
+
+
+def _actor_row(commit: Commit) -> dict[str, Any]:
+    return {"graph_commit_id": commit.graph_commit_id, "actor_id": commit.actor_id, "created_at": commit.created_at}
 
 
 def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Commit:

@@ -6,19 +6,17 @@ publishes on a branch meet there and the loser looks again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, RowLevelCasContention
-from omnigraph_sql.manifest.changes import Change, Pin, check_batch, manifest_rows
-from omnigraph_sql.manifest.coordinator import ManifestCoordinator, check_known, lineage
-from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError, RowLevelCasContention, Storage
+from omnigraph_sql.manifest.changes import Change, Pin, Update, check_batch, manifest_rows
+from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, ManifestCoordinator, check_known, lineage
+from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 
 RETRY_BUDGET = 5
-FORCED_CONTENTION = "OMNIGRAPH_FORCE_CONTENTION"
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,8 @@ class Published:
     replayed: bool = False
     crowded: bool = False
     """Whether the manifest wants compacting."""
+    unflushed: OmnigraphError | None = None
+    """Why the publish, which is visible, could not be flushed to disk as was asked for."""
 
 
 class ManifestBatchPublisher:
@@ -37,30 +37,31 @@ class ManifestBatchPublisher:
     def __init__(self, coordinator: ManifestCoordinator) -> None:
         self._coordinator = coordinator
 
-    def publish(self, branch: str, changes: Sequence[Change], expected: Mapping[str, Pin], intent: Intent) -> Published:
-        """Make changes visible, if every table is where the caller expects it."""
-        journal = self._coordinator.journal
-        for attempt in range(RETRY_BUDGET + 1):
-            snapshot = self._coordinator.fresh(branch)
+    def publish(
+        self,
+        branch: str,
+        changes: Sequence[Change],
+        expected: Mapping[str, Pin],
+        intent: Intent,
+        incarnation: str | None = None,
+    ) -> Published:
+        """Make changes visible, if every table is where the caller expects it.
+
+        `incarnation` is the branch that the changes were prepared on: one of its name that was made later is another one.
+        """
+        for _ in range(RETRY_BUDGET + 1):
+            snapshot = self._current(branch)
             self.reconcile(snapshot)
-            done = self._replayed(snapshot, intent)
+            done = self._replayed(snapshot, intent) or self._check(snapshot, changes, expected, intent, incarnation)
             if done is not None:
                 return Published(done, replayed=True)
-            check_known(snapshot)
-            try:
-                check_expected(snapshot, expected)
-            except ExpectedVersionMismatch:
-                # Somebody may have rolled this very operation forward while we were paused.
-                done = journal.find(intent.graph_commit_id)
-                if done is None:
-                    raise
-                return Published(done, replayed=True)
-            check_batch(snapshot, changes)
             parent = snapshot.head.graph_commit_id if snapshot.head else None
             final = replace(intent, parent_commit_id=parent)
             failpoints.hit("publish.before_merge")
+            check_incarnation(branch, snapshot.incarnation, self._coordinator.incarnation(branch))
             try:
-                _force_contention(attempt)
+                if failpoints.fires("publish.force_contention"):
+                    raise RowLevelCasContention("forced")
                 rows = manifest_rows(changes, final)
                 merged = self._coordinator.table.merge_rows(lineage(branch), rows, snapshot.manifest_version)
             except RowLevelCasContention:
@@ -68,14 +69,68 @@ class ManifestBatchPublisher:
             failpoints.hit("publish.after_merge")
             self._coordinator.landed(snapshot, merged.version, rows)
             failpoints.hit("journal.before_append")
-            return Published(journal.append(lineage(branch), merged.version, final), crowded=merged.crowded)
+            return Published(self._record(branch, merged.version, final), crowded=merged.crowded, unflushed=merged.unflushed)
         text = f"publishing on `{branch}` lost against other writers {RETRY_BUDGET + 1} times"
         raise Conflict(text, reason="contention", hint="try again")
+
+    def _current(self, branch: str) -> Snapshot:
+        """What a branch shows now, in the current format."""
+        snapshot = self._coordinator.fresh(branch)
+        if snapshot.stamp == CURRENT_STAMP:
+            return snapshot
+        self._coordinator.migrate_lineage(lineage(branch))
+        return self._coordinator.fresh(branch)
+
+    def _check(
+        self,
+        snapshot: Snapshot,
+        changes: Sequence[Change],
+        expected: Mapping[str, Pin],
+        intent: Intent,
+        incarnation: str | None,
+    ) -> Commit | None:
+        """Raise unless the changes may be published on this snapshot; the commit, if they are published already."""
+        check_known(snapshot)
+        if incarnation is not None:
+            check_incarnation(snapshot.branch, incarnation, snapshot.incarnation)
+        try:
+            check_expected(snapshot, expected)
+        except ExpectedVersionMismatch:
+            # Somebody may have rolled this very operation forward while we were paused.
+            done = self._coordinator.journal.find(intent.graph_commit_id)
+            if done is None:
+                raise
+            return done
+        self._check_undone(snapshot, changes, expected, intent)
+        check_batch(snapshot, changes)
+        return None
+
+    def _check_undone(
+        self, snapshot: Snapshot, changes: Sequence[Change], expected: Mapping[str, Pin], intent: Intent
+    ) -> None:
+        """Refuse forks of an operation that somebody took back: they may be gone.
+
+        The tables that it did not fork were restored, so their pins tell. Of a fork no pin tells, but a commit does.
+        """
+        forks = any(isinstance(each, Update) and each.branch != _branch(expected, each.table_key) for each in changes)
+        unchanged = snapshot.head is None or snapshot.head.graph_commit_id == intent.parent_commit_id
+        if not forks or unchanged or intent.operation_id is None:
+            return
+        if self._coordinator.journal.find_undo(intent.operation_id) is not None:
+            text = f"operation {intent.operation_id} was taken for dead and undone"
+            raise Conflict(text, reason="undone", hint="repeat the write")
+
+    def _record(self, branch: str, version: int, intent: Intent) -> Commit:
+        """The commit of a publish that is visible. A journal that cannot be written now is completed by the next writer."""
+        try:
+            return self._coordinator.journal.append(lineage(branch), version, intent)
+        except Storage:
+            return commit_of(lineage(branch), version, intent)
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Record the head's commit if the writer that published it died before doing so."""
         if snapshot.head is not None:
-            self._coordinator.journal.record(lineage(snapshot.branch), snapshot.manifest_version, snapshot.head)
+            self._coordinator.journal.record(lineage(snapshot.branch), snapshot.head_version, snapshot.head)
 
     def _replayed(self, snapshot: Snapshot, intent: Intent) -> Commit | None:
         """A commit of this branch that is this one, or carries its idempotency key."""
@@ -84,6 +139,18 @@ class ManifestBatchPublisher:
         if head == intent.graph_commit_id:
             return journal.find(intent.graph_commit_id)
         return None if intent.idempotency_key is None else journal.find_key(intent.idempotency_key, head)
+
+
+def _branch(expected: Mapping[str, Pin], table_key: str) -> str | None:
+    pin = expected.get(table_key)
+    return None if pin is None else pin.branch
+
+
+def check_incarnation(branch: str, expected: str, actual: str) -> None:
+    """Refuse a branch that was deleted and made again since."""
+    if expected != actual:
+        text = f"the branch `{branch}` was deleted and created again since the write was prepared"
+        raise Conflict(text, reason="branch replaced", hint="read again and repeat the write")
 
 
 def check_expected(snapshot: Snapshot, expected: Mapping[str, Pin]) -> None:
@@ -99,9 +166,3 @@ def check_expected(snapshot: Snapshot, expected: Mapping[str, Pin]) -> None:
             text = f"{key} is at version {actual}, the write was prepared on {pin.version}"
             hint = "read again and repeat the write"
             raise ExpectedVersionMismatch(text, table_key=key, expected=pin.version, actual=actual, hint=hint)
-
-
-def _force_contention(attempt: int) -> None:
-    """Test hook: pretend to lose the first n attempts."""
-    if attempt < int(os.environ.get(FORCED_CONTENTION, "0")):
-        raise RowLevelCasContention("forced")

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from omnigraph_sql.errors import Internal, NotFound
+from omnigraph_sql.storage.catalogue import LANDED
 
 GRAPH_HEAD = "graph_head"
 KNOWN_TYPES = frozenset({"table", "table_version", "table_tombstone", "view", "schema", GRAPH_HEAD})
@@ -25,6 +26,15 @@ class Entry:
     """The table branch; None for the table's main lineage."""
     row_count: int
     transaction_uuid: str
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What a write expects of a table: the version, the table branch and the transaction that made it."""
+
+    version: int
+    branch: str | None = None
+    transaction_uuid: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,9 @@ class Snapshot:
     dropped: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
     """The last versions of tables that were dropped."""
 
+    head_version: int = field(default=0, compare=False)
+    """The version at which the head was published; upkeep may have added versions since."""
+
     def entry(self, table_key: str) -> Entry:
         found = self.entries.get(table_key)
         if found is None:
@@ -99,6 +112,11 @@ class Snapshot:
             return defined.revision
         found = self.entries.get(table_key)
         return found.version if found else self.tombstones.get(table_key, 0)
+
+    def expectation(self, table_key: str) -> Pin:
+        """What a write that relies on a key as it is here expects."""
+        entry = self.entries.get(table_key)
+        return Pin(entry.version, entry.branch, entry.transaction_uuid) if entry else Pin(self.pin(table_key))
 
     def defined(self, table_key: str) -> Definition | None:
         """A view or schema that exists."""
@@ -128,7 +146,7 @@ def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, A
     tombstones = dict(base.tombstones)
     newest: dict[str, Mapping[str, Any]] = {}
     definitions = dict(base.definitions)
-    head = base.head
+    head, head_version = base.head, base.head_version
     unknown: set[str] = set()
     for row in rows:
         kind, key = row["object_type"], row["table_key"]
@@ -144,6 +162,7 @@ def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, A
             definitions[key] = Definition(key, row["table_version"], None if text is None else json.loads(text))
         elif kind == GRAPH_HEAD:
             head = Intent.from_json(row["metadata"])
+            head_version = int(row.get(LANDED, manifest_version))
         elif kind not in KNOWN_TYPES:
             unknown.add(kind)
     entries = {**base.dropped, **base.entries}
@@ -164,6 +183,7 @@ def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, A
         base.incarnation,
         MappingProxyType(definitions),
         MappingProxyType(dropped),
+        head_version,
     )
 
 

@@ -1,4 +1,4 @@
-"""The manifest dataset and the append-only logs beside it, as storage sees them: rows in, rows out.
+"""The manifest dataset as storage sees it: rows in, rows out.
 
 What the rows mean is the business of `manifest/`. The one write that must be atomic against other writers is `merge_rows`:
 an inline merge without retries on an annotated key, the only form in which Lance detects two writers landing on one row.
@@ -13,18 +13,19 @@ from urllib.parse import quote
 
 import lance
 import pyarrow as pa
-from lance.fragment import write_fragments
-from lance.optimize import Compaction
 
-from omnigraph_sql.errors import NotFound, RowLevelCasContention
+from omnigraph_sql.errors import NotFound, OmnigraphError, RowLevelCasContention, Storage, UnsupportedFormat
 from omnigraph_sql.storage.columns import PRIMARY_KEY
-from omnigraph_sql.storage.objects import ObjectStore, translate
-from omnigraph_sql.storage.tables import STORAGE_VERSION, new_session
+from omnigraph_sql.storage.datasets import commit_new, compact, is_crowded, new_session, stage_new
+from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded, is_absence
+from omnigraph_sql.storage.objects import ObjectStore
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
+LANDED: Final = "_row_last_updated_at_version"
 _CONTENTION: Final = "Too many concurrent writers"
-_COMPACT_AT: Final = 32
+_REFERENCE_HINT: Final = "restore the file from a copy of the graph, or delete it: the branch is then gone"
+_MANIFEST_HINT: Final = f"restore the directory {MANIFEST} from a copy of the graph"
 
 ROW_SCHEMA: Final = pa.schema(
     [
@@ -61,6 +62,8 @@ class Merged:
 
     version: int
     crowded: bool
+    unflushed: OmnigraphError | None = None
+    """Why the merge, which has landed, could not be flushed to disk as was asked for."""
 
 
 class ManifestTable:
@@ -69,24 +72,26 @@ class ManifestTable:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._session = new_session()
+        self._options = objects.root.storage_options
         self.calls: Counter[str] = Counter()
 
     def exists(self) -> bool:
-        return self._objects.exists(f"{MANIFEST}/_versions")
+        return self._objects.has_version(MANIFEST)
 
     def create(self, rows: list[dict[str, Any]], stamp: int) -> int:
         """The manifest of a new graph."""
         self.calls["create"] += 1
         schema = ROW_SCHEMA.with_metadata({STAMP: str(stamp).encode()})
-        dataset = lance.write_dataset(  # inline-commit-ok: the manifest does not exist yet
-            pa.Table.from_pylist(rows, schema=schema),
-            str(self._objects.path(MANIFEST)),
-            mode="create",
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-            session=self._session,
-        )
+        with guarded(MANIFEST):
+            staged = stage_new(self._objects, MANIFEST, pa.Table.from_pylist(rows, schema=schema))
+            dataset = commit_new(self._objects, MANIFEST, staged)
+        self._flush(None, dataset)
         return int(dataset.version)
+
+    def _flush(self, branch: str | None, dataset: Any) -> None:
+        """The files of the newest version on disk, if that is asked for."""
+        with guarded(MANIFEST):
+            self._objects.files.flush_version(_name(branch), dataset, self.calls)
 
     def newest(self, branch: str | None) -> ManifestVersion:
         """The newest version on a branch: the freshness probe."""
@@ -98,27 +103,44 @@ class ManifestTable:
         return self._open(branch, version)
 
     def read(self, opened: ManifestVersion, since: int | None = None) -> list[dict[str, Any]]:
-        """The rows of a version; with `since`, only those that were added or replaced after that version."""
+        """The rows of a version; with `since`, only those that were added or replaced after that version.
+
+        Each says under `LANDED` at which version it was written.
+        """
         self.calls["read" if since is None else "refresh"] += 1
-        changed = None if since is None else f"_row_last_updated_at_version > {since}"
-        rows: list[dict[str, Any]] = opened._dataset.to_table(filter=changed).to_pylist()
+        changed = None if since is None else f"{LANDED} > {since}"
+        columns = [*ROW_SCHEMA.names, LANDED]
+        with guarded(MANIFEST, _MANIFEST_HINT):
+            rows: list[dict[str, Any]] = opened._dataset.to_table(columns=columns, filter=changed).to_pylist()
         return rows
 
-    def set_stamp(self, branch: str | None, stamp: int) -> None:
-        self.calls["annotate"] += 1
-        dataset = self.newest(branch)._dataset
-        dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
-
-    def is_annotated(self, branch: str | None) -> bool:
-        field = self.newest(branch)._dataset.schema.field("object_id")
-        return bool(field.metadata and next(iter(PRIMARY_KEY)) in field.metadata)
+    def raise_stamp(self, branch: str | None, stamp: int) -> None:
+        """Set the format of a branch of the manifest, unless it has this one or a later one already. Safe to race."""
+        while (opened := self.newest(branch)).stamp < stamp:
+            self.calls["annotate"] += 1
+            try:
+                # From the version just looked at: two stamps given at once conflict.
+                opened._dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
+            except LANCE_ERRORS as error:
+                if self.newest(branch).version == opened.version:
+                    raise fault(error, MANIFEST, _MANIFEST_HINT) from error
 
     def annotate(self, branch: str | None) -> None:
-        """Make `object_id` the key, once: without it two writers landing one row are not noticed."""
+        """Make `object_id` the key, once: without it two writers landing one row are not noticed. Safe to race."""
+        opened = self.newest(branch)
+        keys = _keys(opened._dataset.schema)
+        if keys not in ([], ["object_id"]):
+            text = f"the manifest has the key {', '.join(keys)}, where object_id is expected"
+            raise UnsupportedFormat(text, found=", ".join(keys), supported="object_id")
+        if keys:
+            return
         self.calls["annotate"] += 1
         metadata = {key.decode(): value.decode() for key, value in PRIMARY_KEY.items()}
-        dataset = self.newest(branch)._dataset
-        dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
+        try:
+            opened._dataset.update_field_metadata({"object_id": metadata})  # inline-commit-ok: the stamp ladder
+        except LANCE_ERRORS as error:
+            if _keys(self.newest(branch)._dataset.schema) != ["object_id"]:
+                raise fault(error, MANIFEST, _MANIFEST_HINT) from error
 
     def merge_rows(self, branch: str | None, rows: list[dict[str, Any]], base_version: int) -> Merged:
         """Upsert rows in one atomic step, from the version the caller looked at.
@@ -131,16 +153,24 @@ class ManifestTable:
         builder = dataset.merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all()
         try:
             builder.conflict_retries(0).use_index(False).execute(table)  # inline-commit-ok: the publish itself
-        except OSError as error:
+        except LANCE_ERRORS as error:
             if _CONTENTION in str(error):
                 raise RowLevelCasContention("another publish landed first") from error
-            raise translate(error, MANIFEST) from error
-        return Merged(int(dataset.version), _is_crowded(dataset))
+            raise fault(error, MANIFEST, _MANIFEST_HINT) from error
+        with guarded(MANIFEST):
+            self._objects.files.retract_torn(_name(branch), dataset)
+        try:
+            self._flush(branch, dataset)
+        except OmnigraphError as error:
+            return Merged(int(dataset.version), is_crowded(dataset), error)
+        return Merged(int(dataset.version), is_crowded(dataset))
 
     def compact(self, branch: str | None) -> None:
         """Fold small fragments into one. Content stays the same; a lost race is no matter."""
-        if _compact(self.newest(branch)._dataset):
+        dataset = self.newest(branch)._dataset
+        if compact(self._objects, _name(branch), dataset):
             self.calls["compact"] += 1
+            self._flush(branch, dataset)
 
     # Branches
 
@@ -156,39 +186,56 @@ class ManifestTable:
             return self._objects.read_text(_reference(branch))
         except NotFound:
             raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch) from None
+        except UnicodeDecodeError:
+            text = f"{_reference(branch)}, the reference of the branch `{branch}`, is damaged"
+            raise Storage(text, storage_class="permanent", hint=_REFERENCE_HINT) from None
 
     def branches(self) -> dict[str, tuple[str | None, int]]:
         """Names with their parent branch and the version they were forked at."""
         self.calls["branches"] += 1
-        found = self.newest(None)._dataset.branches.list()
+        dataset = self.newest(None)._dataset
+        with guarded(MANIFEST, _REFERENCE_HINT):
+            found = dataset.branches.list()
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
         self.calls["create_branch"] += 1
         source: Any = from_version if from_branch is None else (from_branch, from_version)
-        if self._objects.exists(f"{MANIFEST}/tree/{name}"):
+        if self._objects.has_prefix(f"{MANIFEST}/tree/{name}"):
             # A tree without its reference is what an interrupted create leaves; nothing can use it.
             self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
-        self.newest(None)._dataset.create_branch(name, source)
+        dataset = self.newest(None)._dataset
+        with guarded(MANIFEST):
+            made = dataset.create_branch(name, source)
+        self._flush(name, made)
+        self._objects.files.flush_objects([_reference(name)], self.calls)
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch and its files; an absent one is success."""
         self.calls["delete_branch"] += 1
         if self.has_branch(name):
-            self.newest(None)._dataset.branches.delete(name)
+            dataset = self.newest(None)._dataset
+            try:
+                dataset.branches.delete(name)
+            except LANCE_ERRORS as error:
+                if self.has_branch(name):  # otherwise somebody else has just removed it
+                    raise fault(error, MANIFEST) from error
         self._objects.delete_prefix(f"{MANIFEST}/tree/{name}")
 
     def _open(self, branch: str | None, version: int | None) -> ManifestVersion:
-        uri = str(self._objects.path(MANIFEST))
-        place = uri if branch is None else f"{uri}/tree/{branch}"
+        uri = self._objects.uri(_name(branch))
         try:
-            dataset = lance.dataset(place, version=version, session=self._session)
-        except ValueError as error:
+            dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
+        except LANCE_ERRORS as error:
+            if not is_absence(error) or (branch is None and version is None):
+                raise fault(error, self._objects.uri(MANIFEST), _MANIFEST_HINT) from error
             what, name = ("branch", branch) if version is None and branch else ("version", str(version))
             raise NotFound(f"the {what} `{name}` does not exist", what=what, name=name or "") from error
-        except OSError as error:
-            raise translate(error, uri) from error
         return ManifestVersion(branch, int(dataset.version), dataset)
+
+
+def _name(branch: str | None) -> str:
+    return MANIFEST if branch is None else f"{MANIFEST}/tree/{branch}"
 
 
 def _reference(branch: str) -> str:
@@ -196,90 +243,6 @@ def _reference(branch: str) -> str:
     return f"{MANIFEST}/_refs/branches/{quote(branch, safe='')}.json"
 
 
-class AppendLog:
-    """An append-only dataset: the commit journal, its actors, the recovery audit. Counts its calls, as the manifest does."""
-
-    def __init__(self, objects: ObjectStore, name: str, schema: pa.Schema) -> None:
-        self._objects = objects
-        self._name = name
-        self._schema = schema
-        self._session = new_session()
-        self.calls: Counter[str] = Counter()
-
-    def exists(self) -> bool:
-        return self._objects.exists(f"{self._name}/_versions")
-
-    def append(self, rows: list[dict[str, Any]]) -> None:
-        """Append rows; the log is created when it does not exist yet."""
-        table = pa.Table.from_pylist(rows, schema=self._schema)
-        uri = str(self._objects.path(self._name))
-        if not self.exists() and self._create(uri, table):
-            return
-        self.calls["append"] += 1
-        try:
-            dataset = lance.write_dataset(  # inline-commit-ok: a log, reconciled from the manifest
-                table, uri, mode="append", session=self._session
-            )
-        except OSError as error:
-            raise translate(error, uri) from error
-        if _compact(dataset):
-            self.calls["compact"] += 1
-
-    def _create(self, uri: str, table: pa.Table) -> bool:
-        """Create the log with its first rows; False when somebody else was faster.
-
-        Staged and committed without retries: a plain create lets several racing processes overwrite each other.
-        """
-        self.calls["create"] += 1
-        created = write_fragments(
-            table,
-            uri,
-            mode="create",
-            return_transaction=True,
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-        )
-        try:
-            lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
-        except OSError as error:
-            if not self.exists():
-                raise translate(error, uri) from error
-            return False
-        return True
-
-    def read(self) -> list[dict[str, Any]]:
-        if not self.exists():
-            return []
-        rows: list[dict[str, Any]] = self._open().to_table().to_pylist()
-        return rows
-
-    def find(self, column: str, value: str) -> dict[str, Any] | None:
-        """The first row with this value."""
-        if not self.exists():
-            return None
-        quoted = value.replace("'", "''")
-        rows: list[dict[str, Any]] = self._open().to_table(filter=f"{column} = '{quoted}'", limit=1).to_pylist()
-        return rows[0] if rows else None
-
-    def _open(self) -> Any:
-        """The newest version, for one scan of it."""
-        self.calls["scan"] += 1
-        return lance.dataset(str(self._objects.path(self._name)), session=self._session)
-
-
-def _is_crowded(dataset: Any) -> bool:
-    return len(dataset.get_fragments()) > _COMPACT_AT
-
-
-def _compact(dataset: Any) -> bool:
-    """Fold the fragments of a dataset when they are many; whether that was done."""
-    if not _is_crowded(dataset):
-        return False
-    plan = Compaction.plan(dataset, {})
-    if not plan.num_tasks():
-        return False
-    try:
-        Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])  # inline-commit-ok: upkeep
-    except OSError:
-        return False  # somebody else wrote meanwhile; the next writer tries again
-    return True
+def _keys(schema: pa.Schema) -> list[str]:
+    """Columns that are annotated as the key."""
+    return [field.name for field in schema if field.metadata and next(iter(PRIMARY_KEY)) in field.metadata]

@@ -1,137 +1,185 @@
-"""Small text objects under a graph root: schema files, sidecars, claims, fork records.
+"""Small objects under a graph root: schema files, sidecars, claims, fork records, rows that wait.
 
-One adapter, so that no other module opens files there. A local write goes to a temporary file in the same directory, is
-flushed to disk and then renamed, so a reader sees the old text or the new one, never a part.
+One adapter, so that no other module opens files there. `storage/local.py` and `storage/s3.py` implement it.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import tempfile
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from enum import Enum
+from typing import Any
 
-from omnigraph_sql import failpoints
-from omnigraph_sql.errors import BadRequest, NotFound, Storage
-
-_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-def resolve_root(uri: str | os.PathLike[str]) -> Path:
-    """The local directory a graph address means. Symbolic links of existing ancestors are resolved."""
-    text = os.fspath(uri)
-    scheme = urlsplit(text).scheme if "://" in text else ""
-    if scheme in ("http", "https"):
-        raise BadRequest(f"{text} is a server, not a graph", hint="name a server with --server")
-    if scheme == "file":
-        text = unquote(urlsplit(text).path)
-    elif scheme:
-        raise BadRequest(f"graphs on `{scheme}://` are not supported by this release", hint="use a local directory")
-    if not text:
-        raise BadRequest("the address of the graph is empty", hint="give a directory")
-    return Path(os.path.realpath(os.path.abspath(os.path.expanduser(text))))
+from omnigraph_sql import failpoints, ulid
+from omnigraph_sql.errors import OmnigraphError, Storage
+from omnigraph_sql.storage.files import DatasetFiles
+from omnigraph_sql.storage.roots import Root
 
 
-class ObjectStore:
-    """Text objects by their name relative to the root. Counts its calls, so that tests can state what an operation costs."""
+class Standing(Enum):
+    """What stands at a root."""
 
-    def __init__(self, root: Path) -> None:
+    NOTHING = "nothing"
+    FILE = "file"
+    DIRECTORY = "directory"
+
+
+class ObjectStore(ABC):
+    """Objects by their name relative to the root. Counts its calls, so that tests can state what an operation costs."""
+
+    def __init__(self, root: Root) -> None:
         self.root = root
         self.calls: Counter[str] = Counter()
 
-    def path(self, name: str) -> Path:
-        return self.root / name
+    @property
+    @abstractmethod
+    def files(self) -> DatasetFiles:
+        """What the store can say about files that Lance wrote to it."""
+
+    @abstractmethod
+    def standing(self) -> Standing:
+        """What there is at the root."""
+
+    def uri(self, name: str) -> str:
+        """The address of an object or dataset."""
+        return self.root.uri(name)
 
     def read_text(self, name: str) -> str:
         with self._guard("read", name):
-            return self.path(name).read_text("utf-8")
+            return self._read(name).decode("utf-8")
 
     def write_text(self, name: str, text: str) -> None:
-        """Replace an object as a whole."""
+        """Replace an object as a whole: a reader sees the old text or the new one, never a part."""
         failpoints.hit("storage.object_write")
         with self._guard("write", name):
-            temporary = self._temporary(name, text)
-            os.replace(temporary, self.path(name))
+            self._write(name, text.encode("utf-8"))
 
     def write_text_if_absent(self, name: str, text: str) -> bool:
         """Create an object; False when it exists already."""
         failpoints.hit("storage.object_write")
         with self._guard("write", name):
-            temporary = self._temporary(name, text)
-            try:
-                os.link(temporary, self.path(name))
-            except FileExistsError:
-                return False
-            finally:
-                os.unlink(temporary)
-            return True
+            return self._create(name, text.encode("utf-8"))
 
     def exists(self, name: str) -> bool:
+        """Whether there is an object of this name."""
         with self._guard("exists", name):
-            return self.path(name).exists()
+            return self._exists(name)
+
+    def has_prefix(self, name: str) -> bool:
+        """Whether there is a directory of this name; an object store has it as long as something is in it."""
+        with self._guard("exists", name):
+            return self._has_prefix(name)
+
+    def has_version(self, name: str) -> bool:
+        """Whether a dataset has a version. Directories alone are what a creation that was interrupted leaves."""
+        with self._guard("exists", name):
+            return self._has_version(name)
+
+    def verify(self, directory: str) -> None:
+        """Fail if the store lacks what claims and commits rest on: of two who create one object, one must fail.
+
+        Tried with an object of its own in the directory.
+        """
+        name = f"{directory}/probe-{ulid.new()}"
+        try:
+            remedy = self._unfit(name)
+        finally:
+            with suppress(OmnigraphError):
+                self.delete(name)
+        if remedy is not None:
+            text = f"the store of {self.root} cannot create an object only where there is none"
+            raise Storage(text, storage_class="configuration", hint=remedy)
+
+    @abstractmethod
+    def _unfit(self, name: str) -> str | None:
+        """What to do about a store that does not tell the first of two writers from the second; None when it does."""
 
     def rename(self, name: str, new_name: str) -> None:
         with self._guard("rename", name):
-            os.replace(self.path(name), self.path(new_name))
+            self._rename(name, new_name)
 
     def delete(self, name: str) -> None:
         """Delete an object; an absent one is success."""
         failpoints.hit("storage.object_delete")
-        with self._guard("delete", name), suppress(FileNotFoundError):
-            self.path(name).unlink()
+        with self._guard("delete", name):
+            self._delete(name)
 
     def delete_prefix(self, name: str) -> None:
         """Delete a directory with everything in it; an absent one is success."""
         failpoints.hit("storage.object_delete")
-        with self._guard("delete", name), suppress(FileNotFoundError):
-            shutil.rmtree(self.path(name))
+        with self._guard("delete", name):
+            self._delete_prefix(name)
 
     def list_dir(self, name: str) -> list[str]:
-        """Sorted names of the objects in a directory; an absent directory is empty."""
+        """Sorted names of the objects and directories in a directory; an absent directory is empty."""
         failpoints.hit("storage.object_list")
         with self._guard("list", name):
-            try:
-                return sorted(entry.name for entry in os.scandir(self.path(name)) if not entry.name.startswith(".tmp-"))
-            except FileNotFoundError:
-                return []
+            return sorted(self._list(name))
 
-    def _temporary(self, name: str, text: str) -> str:
-        target = self.path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".tmp-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        return temporary
+    def write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
+        """An object of any size."""
+        with self._translated(name):
+            self._write_chunks(name, chunks)
+
+    def open(self, name: str) -> Any:
+        """A `pyarrow` file over an object of any size, to be read from its beginning to its end."""
+        with self._translated(name):
+            return self._open(name)
 
     @contextmanager
     def _guard(self, call: str, name: str) -> Iterator[None]:
         self.calls[call] += 1
+        with self._translated(name):
+            yield
+
+    @contextmanager
+    def _translated(self, name: str) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
-            raise translate(error, str(self.path(name))) from error
+        except Exception as error:
+            known = self._translate(error, name)
+            if known is None:
+                raise
+            raise known from error
 
+    @abstractmethod
+    def _translate(self, error: Exception, name: str) -> Exception | None:
+        """The error of our family; None for one that is none of the store's."""
 
-def translate(error: OSError, path: str) -> Exception:
-    """What an operating system error means to a caller."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return NotFound(f"{path} does not exist", what="object", name=path)
-    if error.errno in _FULL:
-        return Storage(f"{path}: the disk is full", storage_class="permanent", hint="free some space and try again")
-    if error.errno in _READ_ONLY:
-        message = f"{path} cannot be written: {error.strerror}"
-        return Storage(message, storage_class="configuration", hint="check the owner and mode of the directory")
-    return Storage(f"{path}: {error.strerror or error}", storage_class="unknown")
+    @abstractmethod
+    def _read(self, name: str) -> bytes: ...
+
+    @abstractmethod
+    def _write(self, name: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _create(self, name: str, data: bytes) -> bool: ...
+
+    @abstractmethod
+    def _exists(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def _has_prefix(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def _has_version(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def _rename(self, name: str, new_name: str) -> None: ...
+
+    @abstractmethod
+    def _delete(self, name: str) -> None: ...
+
+    @abstractmethod
+    def _delete_prefix(self, name: str) -> None: ...
+
+    @abstractmethod
+    def _list(self, name: str) -> Iterable[str]: ...
+
+    @abstractmethod
+    def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None: ...
+
+    @abstractmethod
+    def _open(self, name: str) -> Any: ...

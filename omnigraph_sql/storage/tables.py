@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
+from urllib.parse import quote
 
 import lance
 import numpy as np
@@ -19,28 +19,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering, LanceOperation, Transaction
-from lance.fragment import RowIdSequence, write_fragments
+from lance.fragment import write_fragments
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
+from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_session, stage_new
 from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
+from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence
 from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.indexing import IndexSpec, IndexState
 from omnigraph_sql.storage.layout import btree_covers, fragments
-from omnigraph_sql.storage.objects import ObjectStore, translate
+from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.roots import Root
+from omnigraph_sql.storage.row_stage import Rows, RowStage
+from omnigraph_sql.storage.streams import stream
+from omnigraph_sql.storage.wholeness import new_fragments
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
-STORAGE_VERSION: Final = "2.2"
 _HANDLES: Final = 256
 _SEAL: Final = object()
-
-Rows: TypeAlias = pa.Table | pa.RecordBatchReader
-
-
-def new_session() -> Any:
-    """Caches that Lance shares between the datasets opened with it."""
-    return lance.Session()  # type: ignore[attr-defined]
 
 
 class TableStorage:
@@ -50,49 +49,43 @@ class TableStorage:
         if seal is not _SEAL:
             raise Internal("TableStorage is made by open_storage")
         self.objects = objects
-        self.derived = DerivedFiles(derived_directory(objects.root))
+        self.derived = DerivedFiles(derived_directory(str(objects.root)))
         self.calls: Counter[str] = Counter()
         self._session = new_session()
+        self._options = objects.root.storage_options
         self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()
         self._lock = threading.Lock()
 
     # Opening
 
     def dataset_uri(self, path: str) -> str:
-        return str(self.objects.path(path))
+        return self.objects.uri(path)
 
     def create_table(self, path: str, schema: pa.Schema) -> SnapshotHandle:
         """A new, empty table. Its path must not exist."""
         self.calls["create"] += 1
-        dataset = lance.write_dataset(  # inline-commit-ok: a table nobody references yet
-            schema.empty_table(),
-            self.dataset_uri(path),
-            mode="create",
-            enable_stable_row_ids=True,
-            data_storage_version=STORAGE_VERSION,
-            session=self._session,
-        )
-        return SnapshotHandle(path, None, dataset.version, dataset)
+        with guarded(path):
+            dataset = lance.write_dataset(  # inline-commit-ok: a table nobody references yet
+                schema.empty_table(),
+                self.dataset_uri(path),
+                mode="create",
+                enable_stable_row_ids=True,
+                data_storage_version=STORAGE_VERSION,
+                session=self._session,
+                storage_options=self._options,
+            )
+        return self._durable(SnapshotHandle(path, None, dataset.version, dataset))
 
     def ensure_table(self, path: str) -> int:
         """The first version of a table that branches of the graph fork from: it has no rows. Safe to race."""
-        uri = self.dataset_uri(path)
         if not self.table_exists(path):
             self.calls["create"] += 1
             empty = pa.schema([pa.field("_", pa.null())]).empty_table()
-            created = write_fragments(
-                empty,
-                uri,
-                mode="create",
-                return_transaction=True,
-                enable_stable_row_ids=True,
-                data_storage_version=STORAGE_VERSION,
-            )
             try:
-                lance.LanceDataset.commit(uri, created, enable_stable_row_ids=True, max_retries=0)
-            except OSError as error:
+                commit_new(self.objects, path, stage_new(self.objects, path, empty))
+            except LANCE_ERRORS as error:
                 if not self.table_exists(path):
-                    raise translate(error, path) from error
+                    raise fault(error, path) from error
         return 1
 
     def open_at(self, path: str, branch: str | None, version: int, transaction_uuid: str | None = None) -> SnapshotHandle:
@@ -122,27 +115,34 @@ class TableStorage:
         self.calls["probe"] += 1
         try:
             return int(handle._dataset.latest_version)
-        except (ValueError, OSError) as error:
+        except LANCE_ERRORS as error:
             raise self._missing(handle.path, handle.branch, None, error) from error
 
     def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
         self.calls["open"] += 1
-        uri = self.dataset_uri(path) if branch is None else f"{self.dataset_uri(path)}/tree/{branch}"
+        uri = self.objects.uri(_name(path, branch))
         try:
-            dataset = lance.dataset(uri, version=version, session=self._session)
-        except (ValueError, OSError) as error:
+            dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
+        except LANCE_ERRORS as error:
             raise self._missing(path, branch, version, error) from error
         return SnapshotHandle(path, branch, dataset.version, dataset)
 
     def _missing(self, path: str, branch: str | None, version: int | None, error: Exception) -> Exception:
-        if version is not None and self.objects.exists(path):
-            text = f"version {version} of {path} is gone: its files were removed by a cleanup"
-            return VersionReclaimed(text, version=version, hint="read a later version")
-        if isinstance(error, OSError) and error.errno:
-            return translate(error, path)
+        if not is_absence(error):
+            return fault(error, path)
         where = f"{path} on branch `{branch}`" if branch else path
-        hint = "the graph is damaged: restore the directory from a copy, or run repair"
-        return NotFound(f"the table {where} does not exist", what="table", name=where, hint=hint)
+        if version is not None and self.table_exists(path):
+            text = f"version {version} of {where} is gone: its files were removed"
+            return VersionReclaimed(text, version=version, hint=f"read a later version; if there is none, {RESTORE}")
+        text = f"the table {where} does not exist"
+        return NotFound(text, what="table", name=where, hint=f"the graph is damaged: {RESTORE}")
+
+    def _durable(self, handle: SnapshotHandle, *others: str) -> SnapshotHandle:
+        """The same handle, its new files and other named ones on disk if that is asked for."""
+        with guarded(handle.path):
+            self.objects.files.flush_version(_name(handle.path, handle.branch), handle._dataset, self.calls)
+        self.objects.files.flush_objects((f"{handle.path}/{each}" for each in others), self.calls)
+        return handle
 
     # Reading
 
@@ -162,21 +162,27 @@ class TableStorage:
     ) -> pa.RecordBatchReader:
         """Rows in table order. The column `_rowoffset` is the position of a row in that order."""
         self.calls["scan"] += 1
-        scanner = filtered(
-            handle._dataset,
-            filter,
-            order_by=None if order_by is None else [ColumnOrdering(order_by)],
-            columns=None if columns is None else list(columns),
-            limit=limit,
-            offset=first_row,
-            batch_size=batch_rows,
-            blob_handling="all_binary",
-        )
-        reader: pa.RecordBatchReader = scanner.to_reader()
-        return pa.RecordBatchReader.from_batches(reader.schema, self._counted(reader))
+        with guarded(handle.path):
+            scanner = filtered(
+                handle._dataset,
+                filter,
+                order_by=None if order_by is None else [ColumnOrdering(order_by)],
+                columns=None if columns is None else list(columns),
+                limit=limit,
+                offset=first_row,
+                batch_size=batch_rows,
+                blob_handling="all_binary",
+            )
+            reader: pa.RecordBatchReader = scanner.to_reader()
+        return pa.RecordBatchReader.from_batches(reader.schema, self._counted(reader, handle.path))
 
-    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+    def _counted(self, batches: Iterable[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+        waiting = iter(batches)
+        while True:
+            with guarded(path):
+                batch = next(waiting, None)
+            if batch is None:
+                return
             self.calls["rows"] += batch.num_rows
             yield batch
 
@@ -200,12 +206,14 @@ class TableStorage:
 
     def count(self, handle: SnapshotHandle, filter: pc.Expression | str | None = None) -> int:
         self.calls["count"] += 1
-        return int(handle._dataset.count_rows(filter))
+        with guarded(handle.path):
+            return int(handle._dataset.count_rows(filter))
 
     def state(self, handle: SnapshotHandle, made_by: StagedHandle | None = None) -> TableState:
         """Row count and transaction of an opened version; `made_by` is the staged write, if the caller committed it."""
         own = self.read_transaction(handle, handle.version).uuid if made_by is None else str(made_by._transaction.uuid)
-        return TableState(handle.version, int(handle._dataset.count_rows()), own)
+        with guarded(handle.path):
+            return TableState(handle.version, int(handle._dataset.count_rows()), own)
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
         """Which write made a version."""
@@ -215,6 +223,8 @@ class TableStorage:
         except TypeError:
             # Lance cannot read back a compaction that moved an index; such a version names no operation of ours.
             return TransactionInfo(f"unreadable-{version}", None, None, "Rewrite")
+        except LANCE_ERRORS as error:
+            raise fault(error, handle.path) from error
         properties = transaction.transaction_properties or {}
         return TransactionInfo(
             transaction.uuid, properties.get(OPERATION_ID), properties.get(UNDO_OF), type(transaction.operation).__name__
@@ -233,7 +243,8 @@ class TableStorage:
         self, handle: SnapshotHandle, rows: Rows, mode: Literal["append", "overwrite"], operation_id: str
     ) -> StagedHandle:
         self.calls["stage"] += 1
-        transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
+        with guarded(handle.path):
+            transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
         operation: Any = transaction.operation
         count = sum(fragment.num_rows for fragment in operation.fragments)
         return self._staged(handle, transaction, mode, operation_id, count)
@@ -244,7 +255,8 @@ class TableStorage:
         """Upsert by the keys: whole rows are replaced, new ones inserted. Keys must be distinct."""
         self.calls["stage"] += 1
         builder = handle._dataset.merge_insert(list(keys)).when_matched_update_all().when_not_matched_insert_all()
-        transaction, stats = builder.execute_uncommitted(rows)
+        with guarded(handle.path):
+            transaction, stats = builder.execute_uncommitted(rows)
         return self._staged(
             handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"]
         )
@@ -253,7 +265,8 @@ class TableStorage:
         """Remove the rows with these ids."""
         self.calls["stage"] += 1
         keys = pa.table({"id": ids.cast(pa.string())}, schema=pa.schema([self.schema(handle).field("id")]))
-        transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
+        with guarded(handle.path):
+            transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
         return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
 
     def stage_rewrite(
@@ -271,9 +284,7 @@ class TableStorage:
     def stage_rows(self, handle: SnapshotHandle) -> RowStage:
         """Changed, new and removed rows of one write, given piece by piece."""
         self.calls["stage"] += 1
-        return RowStage(
-            handle._dataset, lambda change, operation_id, rows: self._staged(handle, change, "rows", operation_id, rows)
-        )
+        return RowStage(handle, lambda change, operation_id, rows: self._staged(handle, change, "rows", operation_id, rows))
 
     def stage_create_indices(self, handle: SnapshotHandle, specs: Iterable[IndexSpec], operation_id: str) -> StagedHandle:
         """Build indexes over all rows, in one commit. One that exists gets another segment."""
@@ -282,10 +293,12 @@ class TableStorage:
         fragments = [each.fragment_id for each in dataset.get_fragments()]
         built = []
         for spec in specs:
-            index = dataset.create_index_uncommitted(
-                spec.column, spec.kind, name=spec.name, fragment_ids=fragments, replace=True, **_settings(spec, dataset)
-            )
-            built.append(dataset.merge_existing_index_segments([index]) if spec.kind == "INVERTED" else index)
+            settings = _settings(spec, dataset)
+            with guarded(handle.path):
+                index = dataset.create_index_uncommitted(
+                    spec.column, spec.kind, name=spec.name, fragment_ids=fragments, replace=True, **settings
+                )
+                built.append(dataset.merge_existing_index_segments([index]) if spec.kind == "INVERTED" else index)
         transaction = Transaction(handle.version, LanceOperation.CreateIndex(built, []), uuid=str(uuid.uuid4()))
         return self._staged(handle, transaction, "indices", operation_id, 0)
 
@@ -304,6 +317,7 @@ class TableStorage:
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
     ) -> StagedHandle:
+        self.objects.files.require_whole(_name(handle.path, handle.branch), new_fragments(transaction.operation))
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(
             handle.path, handle.branch, handle.version, kind, operation_id, transaction.uuid, int(rows), transaction
@@ -317,18 +331,17 @@ class TableStorage:
     def write_spool(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Rows that wait outside any table, as an Arrow file."""
         self.calls["spool"] += 1
-        path = self.objects.path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-            for batch in rows:
-                writer.write_batch(batch)
+        self.objects.write_chunks(name, stream(rows))
 
     def read_spool(self, name: str) -> pa.RecordBatchReader:
         """Rows written by `write_spool`."""
-        path = self.objects.path(name)
-        if not path.exists():
-            raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint="stage the load again")
-        return pa.ipc.open_stream(pa.OSFile(str(path)))
+        hint = "stage the load again"
+        try:
+            with guarded(name, hint):
+                reader: pa.RecordBatchReader = pa.ipc.open_stream(self.objects.open(name))
+        except NotFound:
+            raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint=hint) from None
+        return reader
 
     # Committing
 
@@ -340,17 +353,19 @@ class TableStorage:
             )
         self.calls["commit"] += 1
         try:
-            dataset = lance.LanceDataset.commit(handle._dataset, staged._transaction, max_retries=0)
-        except OSError as error:
+            dataset = lance.LanceDataset.commit(
+                handle._dataset, staged._transaction, max_retries=0, storage_options=self._options
+            )
+        except LANCE_ERRORS as error:
             if "conflict" in str(error).lower() or "Incompatible transaction" in str(error):
                 text = f"{staged.path} was changed by another writer"
                 raise Conflict(text, reason="commit", hint="repeat the write") from error
-            raise translate(error, staged.path) from error
+            raise fault(error, staged.path) from error
         if dataset.version != staged.base_version + 1:
             wanted = staged.base_version + 1
             text = f"{staged.path} was changed by another writer: version {dataset.version} instead of {wanted}"
             raise Conflict(text, reason="rebased", hint="repeat the write")
-        new = SnapshotHandle(staged.path, staged.branch, dataset.version, dataset)
+        new = self._durable(SnapshotHandle(staged.path, staged.branch, dataset.version, dataset))
         self._keep((new.path, new.branch, new.version, staged._transaction.uuid), new)
         return new
 
@@ -361,89 +376,38 @@ class TableStorage:
         self.calls["fork"] += 1
         root = self._open(path, None, None)._dataset
         source = from_version if from_branch is None else (from_branch, from_version)
-        root.create_branch(to_branch, source)
-        return self._open(path, to_branch, None)
+        with guarded(path):
+            root.create_branch(to_branch, source)
+        return self._durable(self._open(path, to_branch, None), f"_refs/branches/{quote(to_branch, safe='')}.json")
 
     def list_branches(self, path: str) -> list[str]:
         self.calls["branches"] += 1
-        return sorted(self._open(path, None, None)._dataset.branches.list())
+        dataset = self._open(path, None, None)._dataset
+        with guarded(path):
+            return sorted(dataset.branches.list())
 
     def force_delete_branch(self, path: str, branch: str) -> None:
         """Remove a table branch and what an interrupted fork may have left; an absent one is success."""
         self.calls["delete_branch"] += 1
         self.calls["open"] += 1
         try:
-            dataset = lance.dataset(self.dataset_uri(path), session=self._session)
-        except ValueError:
-            return
-        if branch in dataset.branches.list():
-            dataset.branches.delete(branch)
+            dataset = lance.dataset(self.dataset_uri(path), session=self._session, storage_options=self._options)
+        except LANCE_ERRORS as error:
+            if is_absence(error):
+                return
+            raise fault(error, path) from error
+        with guarded(path):
+            if branch in dataset.branches.list():
+                _delete_branch(dataset, branch)
         self.objects.delete_prefix(f"{path}/tree/{branch}")
 
     def table_exists(self, path: str) -> bool:
-        return self.objects.exists(f"{path}/_versions")
+        return self.objects.has_version(path)
 
 
-class RowStage:
-    """A write in the making that takes rows in pieces. Changed rows keep their identity."""
-
-    def __init__(self, dataset: Any, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
-        self._dataset = dataset
-        self._finish = finish
-        self._new: list[Any] = []
-        self._rows = 0
-        self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
-
-    def add(self, rows: Rows) -> None:
-        """New rows."""
-        if isinstance(rows, pa.Table) and rows.num_rows == 0:
-            return
-        fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
-        self._new += fragments
-        self._rows += sum(each.num_rows for each in fragments)
-
-    def change(self, rows: pa.Table, row_ids: pa.Array, addresses: pa.Array) -> None:
-        """Rows that replace those with these row ids, which are at these addresses."""
-        if rows.num_rows == 0:
-            return
-        fragments = write_fragments(rows, self._dataset, mode="append")
-        start = 0
-        for fragment in fragments:
-            ids = row_ids.slice(start, fragment.num_rows).to_pylist()
-            fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
-            start += fragment.num_rows
-        self._new += fragments
-        self._rows += rows.num_rows
-        self.remove(addresses)
-
-    def remove(self, addresses: pa.Array) -> None:
-        """Take away the rows at these addresses."""
-        places = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
-        numbers, offsets = places >> np.uint64(32), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        for number in np.unique(numbers).tolist():
-            self._gone[number][offsets[numbers == number]] = True
-
-    def finish(self, operation_id: str) -> StagedHandle:
-        """The whole as one staged write."""
-        updated, emptied = [], []
-        for fragment in self._dataset.get_fragments():
-            gone = self._gone[fragment.fragment_id]
-            if not gone.any():
-                continue
-            after = fragment.delete(_addresses_filter(fragment.fragment_id, gone))
-            if after is None:
-                emptied.append(fragment.fragment_id)
-            else:
-                updated.append(after)
-        operation = LanceOperation.Update(
-            removed_fragment_ids=emptied,
-            updated_fragments=updated,
-            new_fragments=self._new,
-            fields_modified=[],
-            update_mode="rewrite_rows",
-        )
-        transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
-        return self._finish(transaction, operation_id, self._rows)
+def _name(path: str, branch: str | None) -> str:
+    """Where the files of a table branch are, below the root."""
+    return path if branch is None else f"{path}/tree/{branch}"
 
 
 def _settings(spec: IndexSpec, dataset: Any) -> dict[str, Any]:
@@ -456,14 +420,12 @@ def _settings(spec: IndexSpec, dataset: Any) -> dict[str, Any]:
     return {"metric": spec.metric, "num_partitions": parts, "num_sub_vectors": spec.dimension // width}
 
 
-def _addresses_filter(fragment_id: int, gone: npt.NDArray[np.bool_]) -> str:
-    """The filter for rows of a fragment, as the shorter of two lists."""
-    if gone.all():
-        return "true"
-    listed = gone if gone.sum() * 2 <= len(gone) else ~gone
-    addresses = np.flatnonzero(listed).astype(np.uint64) + (np.uint64(fragment_id) << np.uint64(32))
-    word = "IN" if listed is gone else "NOT IN"
-    return f"_rowaddr {word} ({', '.join(map(str, addresses.tolist()))})"
+def _delete_branch(dataset: Any, branch: str) -> None:
+    try:
+        dataset.branches.delete(branch)
+    except LANCE_ERRORS:
+        if branch in dataset.branches.list():  # otherwise somebody else has just removed it
+            raise
 
 
 class InlineCommitResidual:
@@ -478,11 +440,13 @@ class InlineCommitResidual:
         transaction = Transaction(head.version, LanceOperation.Restore(handle.version), uuid=str(uuid.uuid4()))
         transaction.transaction_properties = {UNDO_OF: undo_of}
         self._storage.calls["restore"] += 1
-        dataset = lance.LanceDataset.commit(head._dataset, transaction)
-        return SnapshotHandle(handle.path, handle.branch, dataset.version, dataset)
+        options = self._storage.objects.root.storage_options
+        with guarded(handle.path):
+            dataset = lance.LanceDataset.commit(head._dataset, transaction, storage_options=options)
+        return self._storage._durable(SnapshotHandle(handle.path, handle.branch, dataset.version, dataset))
 
 
-def open_storage(root: Path) -> tuple[TableStorage, InlineCommitResidual]:
+def open_storage(root: Root) -> tuple[TableStorage, InlineCommitResidual]:
     """The storage of a graph root, and the accessor of what cannot be staged."""
-    storage = TableStorage(_SEAL, ObjectStore(root))
+    storage = TableStorage(_SEAL, open_objects(root))
     return storage, InlineCommitResidual(storage)

@@ -10,7 +10,7 @@ from omnigraph_sql import failpoints
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.protocol import owner_of
+from omnigraph_sql.writes.staging import owner_of
 
 RECORDS = "_refs/branches"
 
@@ -20,6 +20,8 @@ def create_branch(engine: Engine, name: str, base: str = MAIN, actor: str | None
     name = name.strip()
     with engine.locks.hold([f"__branch__\0{name}"]):
         snapshot = engine.coordinator.fresh(engine.coordinator.require(base))
+        # The new branch shares the head: recorded now, it is recorded as a commit of the branch that made it.
+        engine.publisher.reconcile(snapshot)
         engine.coordinator.create_branch(name, snapshot)
         record = {
             "name": name,

@@ -223,6 +223,7 @@ class Image:
 
     def staying(self, table_key: str, columns: Sequence[str], by: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
         """All committed rows that stay, piece by piece with the number of the part a piece belongs to."""
+        self.read.add(table_key)  # also when it is empty: that it is empty was relied on
         entry = self.entry(table_key)
         if entry is None or entry.row_count == 0:
             return

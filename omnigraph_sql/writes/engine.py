@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -13,10 +12,13 @@ from omnigraph_sql.errors import NotFound
 from omnigraph_sql.manifest.coordinator import ManifestCoordinator
 from omnigraph_sql.manifest.journal import CommitGraph
 from omnigraph_sql.manifest.publisher import ManifestBatchPublisher
-from omnigraph_sql.storage.catalogue import AppendLog, ManifestTable
+from omnigraph_sql.storage.catalogue import ManifestTable
+from omnigraph_sql.storage.columns import PRIMARY_KEY
+from omnigraph_sql.storage.logs import AppendLog
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.roots import Root
 from omnigraph_sql.storage.tables import InlineCommitResidual, TableStorage, open_storage
-from omnigraph_sql.writes.locks import WriteQueueManager
+from omnigraph_sql.writes.locks import WriteQueueManager, open_locks
 from omnigraph_sql.writes.sidecar import Sidecars
 
 AUDIT = "_graph_commit_recoveries.lance"
@@ -25,7 +27,7 @@ _AUDIT_SCHEMA = pa.schema(
         pa.field("graph_commit_id", pa.string()),
         pa.field("recovery_kind", pa.string(), nullable=False),
         pa.field("recovery_for_actor", pa.string()),
-        pa.field("operation_id", pa.string(), nullable=False),
+        pa.field("operation_id", pa.string(), nullable=False, metadata=PRIMARY_KEY),
         pa.field("sidecar_writer_kind", pa.string(), nullable=False),
         pa.field("per_table_outcomes", pa.string(), nullable=False),
         pa.field("created_at", pa.int64(), nullable=False),
@@ -37,7 +39,7 @@ _AUDIT_SCHEMA = pa.schema(
 class Engine:
     """One graph root and the parts that work on it."""
 
-    root: Path
+    root: Root
     objects: ObjectStore
     storage: TableStorage
     storage_inline: InlineCommitResidual
@@ -68,7 +70,7 @@ class Engine:
         return types[name]
 
 
-def assemble(root: Path, catalog: Catalog) -> Engine:
+def assemble(root: Root, catalog: Catalog) -> Engine:
     """The engine of a root; opens nothing yet."""
     storage, inline = open_storage(root)
     objects = storage.objects
@@ -80,7 +82,7 @@ def assemble(root: Path, catalog: Catalog) -> Engine:
         inline,
         coordinator,
         ManifestBatchPublisher(coordinator),
-        WriteQueueManager(root),
+        open_locks(objects),
         Sidecars(objects),
         AppendLog(objects, AUDIT, _AUDIT_SCHEMA),
         catalog,

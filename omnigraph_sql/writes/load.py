@@ -23,7 +23,8 @@ from omnigraph_sql.storage.columns import table_schema
 from omnigraph_sql.writes.delta import EXPLICIT, Image, TableDelta, TableRows, plain, with_places
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.findings import AT, Finding, raise_first
-from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
+from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
+from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.reading import TableBatch
 from omnigraph_sql.writes.rejects import Rejects
 from omnigraph_sql.writes.spool import Spool, Workspace

@@ -19,8 +19,9 @@ from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.columns import table_key
 from omnigraph_sql.writes.delta import Image, TableDelta, TableRows, distinct, plain
 from omnigraph_sql.writes.engine import Engine
+from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
 from omnigraph_sql.writes.predicates import Condition, predicate
-from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
+from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.validate import check
 from omnigraph_sql.writes.values import default_value, evaluate, key_text_value, rows_table, stored
 

@@ -1,104 +1,29 @@
 """The write protocol: prepare, stage, gates, sidecar, effects, publish, journal.
 
 Every operation that changes tables runs through `execute`. A failure before the sidecar leaves nothing but unreferenced
-files; a failure after it is undone here, under the same sidecar, or by whoever finds it later.
+files; a failure after it is undone (`writes/effects.py`), under the same sidecar, or by whoever finds it later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Callable
 
-import pyarrow as pa
-
-from omnigraph_sql import failpoints, ulid
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
-from omnigraph_sql.manifest.changes import Define, Pin, RegisterTable, Tombstone, Update
-from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, lineage
+from omnigraph_sql import failpoints
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch
+from omnigraph_sql.manifest.coordinator import LOCK_BRANCH
 from omnigraph_sql.manifest.journal import Commit
-from omnigraph_sql.manifest.publisher import check_expected
-from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
-from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
-from omnigraph_sql.storage.indexing import IndexSpec
-from omnigraph_sql.writes.delta import TableRows
+from omnigraph_sql.manifest.publisher import check_expected, check_incarnation
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.writes.effects import commit
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
-from omnigraph_sql.writes.recovery import classify, find_published, now_us, roll_back, sweep, undo_unclaimed
-from omnigraph_sql.writes.sidecar import Sidecar, SidecarTable
-from omnigraph_sql.writes.upsert import stage_upsert
+from omnigraph_sql.writes.operation import Attempt, Outcome, Prepared, Provenance, T, expected_pins, has_moved, is_strict
+from omnigraph_sql.writes.recovery import sweep, undo_unclaimed
+from omnigraph_sql.writes.staging import needs_fork, open_entry, stage_tables
 
 REPREPARE_ATTEMPTS = 3
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class TableWrite:
-    """What happens to one table.
-
-    `rows` for append, merge, overwrite, upsert (by `keys`), rewrite and create; `ids` for delete; a rewrite removes the rows
-    that satisfy `condition` and adds `rows`; `indexes` for indices. A table that does not exist yet is created at `path`.
-    """
-
-    table_key: str
-    kind: str
-    rows: TableRows | None = None
-    ids: pa.Array | None = None
-    keys: tuple[str, ...] = ()
-    condition: str | None = None
-    path: str | None = None
-    indexes: tuple[IndexSpec, ...] = ()
-
-    @property
-    def strict(self) -> bool:
-        """Whether the write depends on the exact content it was prepared on."""
-        return self.kind in ("overwrite", "delete")
-
-
-@dataclass(frozen=True)
-class Prepared(Generic[T]):
-    """A validated operation: its writes, the tables it was validated against, and what to tell the caller."""
-
-    writes: tuple[TableWrite, ...]
-    reads: frozenset[str]
-    result: T
-    strict: bool = False
-    changes: tuple[Tombstone | Define, ...] = ()
-    """What is published besides new versions of tables."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.writes and not self.changes
-
-    @property
-    def keys(self) -> set[str]:
-        """Everything the operation changes."""
-        return {write.table_key for write in self.writes} | {change.table_key for change in self.changes}
-
-
-@dataclass(frozen=True)
-class Provenance:
-    writer_kind: str
-    actor: str | None = None
-    message: str | None = None
-    idempotency_key: str | None = None
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[T]):
-    commit: Commit | None
-    result: T
-    replayed: bool = False
-
-
-@dataclass
-class Attempt(Generic[T]):
-    """State of one pass through the phases."""
-
-    snapshot: Snapshot
-    prepared: Prepared[T]
-    staged: dict[str, StagedHandle] = field(default_factory=dict)
+RETRIED = ("commit", "rebased", "undone", "branch replaced")
+"""Conflicts after which a write that does not depend on exact content is prepared again."""
 
 
 def execute(
@@ -127,14 +52,10 @@ def execute(
             return _gated(engine, branch, first, prepare, provenance, precondition)
         except (Conflict, ExpectedVersionMismatch) as error:
             # Our effects are undone by now. A write that does not depend on exact content looks again.
-            retry = isinstance(error, ExpectedVersionMismatch) or error.reason in ("commit", "rebased")
-            if not retry or _is_strict(first.prepared) or attempt == REPREPARE_ATTEMPTS:
+            retry = isinstance(error, ExpectedVersionMismatch) or error.reason in RETRIED
+            if not retry or is_strict(first.prepared) or attempt == REPREPARE_ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
-
-
-def _is_strict(prepared: Prepared[T]) -> bool:
-    return prepared.strict or any(write.strict for write in prepared.writes)
 
 
 def _gated(
@@ -154,9 +75,9 @@ def _gated(
         if replay is not None:
             return Outcome(replay, first.prepared.result, replayed=True)
         attempt = first
-        if _moved(first, fresh):
-            if _is_strict(first.prepared):
-                check_expected(fresh, _expected(first))
+        if has_moved(first, fresh):
+            if is_strict(first.prepared):
+                check_expected(fresh, expected_pins(first))
             attempt = Attempt(fresh, prepare(fresh))
             others = attempt.prepared.keys - first.prepared.keys
             if others:
@@ -166,7 +87,7 @@ def _gated(
                 return Outcome(None, attempt.prepared.result)
             stage_tables(engine, attempt)
         _check_drift(engine, attempt)
-        return _commit(engine, branch, attempt, provenance)
+        return commit(engine, branch, attempt, provenance)
 
 
 def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance) -> Outcome[T]:
@@ -180,11 +101,12 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
         replay = _replay(engine, fresh, provenance)
         if replay is not None:
             return Outcome(replay, attempt.prepared.result, replayed=True)
-        check_expected(fresh, _expected(attempt))
+        check_incarnation(branch, attempt.snapshot.incarnation, fresh.incarnation)
+        check_expected(fresh, expected_pins(attempt))
         if attempt.prepared.is_empty:
             return Outcome(None, attempt.prepared.result)
         _check_drift(engine, attempt)
-        return _commit(engine, branch, attempt, provenance)
+        return commit(engine, branch, attempt, provenance)
 
 
 def _refuse_schema_apply(engine: Engine) -> None:
@@ -200,74 +122,13 @@ def _replay(engine: Engine, snapshot: Snapshot, provenance: Provenance) -> Commi
     return engine.coordinator.journal.find_key(provenance.idempotency_key, snapshot.head.graph_commit_id)
 
 
-def _touched(attempt: Attempt[T]) -> set[str]:
-    return attempt.prepared.keys | attempt.prepared.reads
-
-
-def _moved(attempt: Attempt[T], fresh: Snapshot) -> bool:
-    return any(attempt.snapshot.state(key) != fresh.state(key) for key in _touched(attempt))
-
-
-def _expected(attempt: Attempt[T]) -> dict[str, Pin]:
-    pins = {}
-    for key in _touched(attempt):
-        entry = attempt.snapshot.entries.get(key)
-        pins[key] = Pin(entry.version, entry.branch, entry.transaction_uuid) if entry else Pin(attempt.snapshot.pin(key))
-    return pins
-
-
-# Staging ---------------------------------------------------------------------------------------------------------
-
-
-def owner_of(table_branch: str | None) -> str | None:
-    """The graph branch that owns a table branch: forks are named `<graph branch>.<operation suffix>`."""
-    return None if table_branch is None else table_branch.rsplit(".", 1)[0]
-
-
-def needs_fork(snapshot: Snapshot, entry: Entry) -> bool:
-    return (owner_of(entry.branch) or MAIN) != snapshot.branch
-
-
-def _open(engine: Engine, entry: Entry) -> SnapshotHandle:
-    return engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-
-
-def stage_tables(engine: Engine, attempt: Attempt[T]) -> None:
-    """Write the files of every table that lives on this branch already; forked tables are staged on their fork."""
-    for write in attempt.prepared.writes:
-        entry = attempt.snapshot.entries.get(write.table_key)
-        if entry is not None and not needs_fork(attempt.snapshot, entry):
-            attempt.staged[write.table_key] = stage_write(engine, _open(engine, entry), write, "")
-
-
-def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, operation_id: str) -> StagedHandle:
-    storage = engine.storage
-    if write.kind == "delete":
-        assert write.ids is not None
-        return storage.stage_delete(handle, write.ids, operation_id)
-    if write.kind == "indices":
-        return storage.stage_create_indices(handle, write.indexes, operation_id)
-    assert write.rows is not None
-    if write.kind == "rewrite":
-        rows = write.rows.reader() if write.rows.num_rows else None
-        return storage.stage_rewrite(handle, write.condition, rows, operation_id)
-    if write.kind == "merge" and write.rows.is_large:
-        return stage_upsert(storage, handle, write.rows, operation_id)
-    if write.kind in ("merge", "upsert"):
-        # Given a stream, whose size it cannot know, Lance takes several times as long to join a few rows.
-        given = write.rows.reader() if write.rows.is_large else write.rows.table()
-        return storage.stage_merge_insert(handle, given, operation_id, keys=write.keys or ("id",))
-    stage = storage.stage_append if write.kind == "append" else storage.stage_overwrite
-    return stage(handle, write.rows.reader(), operation_id)
-
-
 def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
     """A head ahead of what the manifest shows belongs to somebody; a write never folds it in."""
     for write in attempt.prepared.writes:
         entry = attempt.snapshot.entries.get(write.table_key)
         if entry is None or needs_fork(attempt.snapshot, entry):
             continue
-        head = engine.storage.newest_version(_open(engine, entry))
+        head = engine.storage.newest_version(open_entry(engine, entry))
         if head <= entry.version:
             continue
         claimed = _is_claimed(engine, attempt.snapshot.branch, write.table_key)
@@ -287,167 +148,3 @@ def _is_claimed(engine: Engine, branch: str, table_key: str) -> bool:
         sidecar is not None and sidecar.branch == branch and any(table.table_key == table_key for table in sidecar.tables)
         for sidecar in pending
     )
-
-
-# Effects ---------------------------------------------------------------------------------------------------------
-
-
-def _commit(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance) -> Outcome[T]:
-    operation_id = ulid.new()
-    sidecar = _sidecar(engine, branch, attempt, provenance, operation_id)
-    if not sidecar.tables:
-        # Nothing but rows of the manifest: the publish is the whole operation, and it is atomic by itself.
-        published = engine.publisher.publish(branch, sidecar.changes, _expected(attempt), sidecar.intent)
-        return Outcome(published.commit, attempt.prepared.result, published.replayed)
-    with engine.locks.own(operation_id), _undone(engine, sidecar) as effects:
-        effects.recovered = None
-        engine.sidecars.write(sidecar)
-        effects.started = True
-        failpoints.hit("write.post_sidecar_pre_effect")
-        updates = [_effect(engine, sidecar, attempt, write) for write in _ordered(attempt)]
-        changes = [*sidecar.changes, *updates]
-        failpoints.hit("write.post_effects_pre_publish")
-        if provenance.writer_kind == "EnsureIndices":
-            failpoints.hit("ensure_indices.post_effects_pre_publish")
-        published = engine.publisher.publish(branch, changes, _expected(attempt), sidecar.intent)
-        if published.commit.graph_commit_id != sidecar.intent.graph_commit_id:
-            # The idempotency key was published by somebody else meanwhile: theirs stands, ours is undone.
-            _settle(engine, sidecar)
-            return Outcome(published.commit, attempt.prepared.result, replayed=True)
-        failpoints.hit("write.before_sidecar_delete")
-        _forget(engine, operation_id)
-        if published.crowded:
-            engine.coordinator.table.compact(lineage(branch))
-        return Outcome(published.commit, attempt.prepared.result, published.replayed)
-    assert effects.recovered is not None
-    return Outcome(effects.recovered, attempt.prepared.result)
-
-
-def _ordered(attempt: Attempt[T]) -> list[TableWrite]:
-    return sorted(attempt.prepared.writes, key=lambda write: write.table_key)
-
-
-def _sidecar(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance, operation_id: str) -> Sidecar:
-    tables, registrations = [], []
-    for write in _ordered(attempt):
-        entry = attempt.snapshot.entries.get(write.table_key)
-        fork = f"{branch}.{operation_id[-10:]}"
-        if entry is None:
-            tables.append(_new_table(engine, attempt.snapshot, write, fork))
-            registrations.append(RegisterTable(write.table_key, tables[-1].table_path))
-            continue
-        forks = needs_fork(attempt.snapshot, entry)
-        staged = attempt.staged.get(write.table_key)
-        tables.append(
-            SidecarTable(
-                write.table_key,
-                entry.path,
-                fork if forks else entry.branch,
-                entry.version,
-                entry.version + 1,
-                (staged.transaction_uuid,) if staged else (),
-                (entry.branch, entry.version) if forks else None,
-                entry.branch,
-                entry.transaction_uuid,
-            )
-        )
-    parent = attempt.snapshot.head.graph_commit_id if attempt.snapshot.head else None
-    intent = Intent(
-        ulid.new(),
-        parent,
-        now_us(),
-        provenance.writer_kind,
-        actor_id=provenance.actor,
-        operation_id=operation_id,
-        message=provenance.message,
-        idempotency_key=provenance.idempotency_key,
-    )
-    changes = attempt.prepared.changes
-    return Sidecar(
-        operation_id,
-        provenance.writer_kind,
-        branch,
-        provenance.actor,
-        intent,
-        tuple(tables),
-        tuple(each for each in registrations if each.table_key not in attempt.snapshot.locations),
-        tuple(each for each in changes if isinstance(each, Tombstone)),
-        tuple(each for each in changes if isinstance(each, Define)),
-    )
-
-
-def _new_table(engine: Engine, snapshot: Snapshot, write: TableWrite, fork: str) -> SidecarTable:
-    """A table that does not exist on this branch: a fork of what was there before it was dropped, or of an empty table."""
-    assert write.path is not None
-    pin, before = snapshot.pin(write.table_key), snapshot.dropped.get(write.table_key)
-    if before is None:
-        start: tuple[str | None, int] = (None, engine.storage.ensure_table(write.path))
-    else:
-        start = (before.branch, engine.storage.open_head(before.path, before.branch).version)
-    # The first version must lie above the one at which the table was dropped.
-    return SidecarTable(write.table_key, write.path, fork, pin, max(start[1], pin) + 1, (), start)
-
-
-def _effect(engine: Engine, sidecar: Sidecar, attempt: Attempt[T], write: TableWrite) -> Update:
-    """Move the head of one table."""
-    if not engine.sidecars.exists(sidecar):
-        engine.sidecars.write(sidecar)  # somebody took us for dead; what follows must stay attributable
-    table = next(each for each in sidecar.tables if each.table_key == write.table_key)
-    if table.fork_from is not None and table.table_branch is not None:
-        handle = engine.storage.fork(table.table_path, *table.fork_from, table.table_branch)
-        failpoints.hit("write.post_fork_pre_commit")
-        while handle.version + 1 < table.post_commit_version:
-            bump = engine.storage.stage_rewrite(handle, None, None, sidecar.operation_id)
-            handle = engine.storage.commit_staged(handle, bump)
-        staged = stage_write(engine, handle, write, sidecar.operation_id)
-    else:
-        handle = _open(engine, attempt.snapshot.entry(write.table_key))
-        staged = engine.storage.attribute(attempt.staged[write.table_key], sidecar.operation_id)
-    new = engine.storage.commit_staged(handle, staged)
-    failpoints.hit("write.post_table_commit")
-    state = engine.storage.state(new, made_by=staged)
-    return Update(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
-
-
-@dataclass
-class _Effects:
-    started: bool = False
-    recovered: Commit | None = None
-
-
-@contextmanager
-def _undone(engine: Engine, sidecar: Sidecar) -> Iterator[_Effects]:
-    """Undo on any exception after the sidecar was written, unless the operation turns out to be published."""
-    effects = _Effects()
-    try:
-        yield effects
-    except Exception:
-        if not effects.started:
-            _forget(engine, sidecar.operation_id)
-            raise
-        commit = _settle(engine, sidecar)
-        if commit is None:
-            raise
-        effects.recovered = commit
-
-
-def _settle(engine: Engine, sidecar: Sidecar) -> Commit | None:
-    snapshot = engine.coordinator.fresh(sidecar.branch)
-    engine.publisher.reconcile(snapshot)
-    published = find_published(engine, sidecar)
-    if published is not None:
-        _forget(engine, sidecar.operation_id)
-        return published
-    if not engine.sidecars.exists(sidecar):
-        engine.sidecars.write(sidecar)
-    tables = [classify(engine, sidecar, table, snapshot) for table in sidecar.tables]
-    roll_back(engine, sidecar, tables)
-    return None
-
-
-def _forget(engine: Engine, operation_id: str) -> None:
-    """Remove a sidecar whose operation is settled; a failure is healed by the next entry."""
-    try:
-        engine.sidecars.remove(operation_id)
-    except OmnigraphError:
-        return

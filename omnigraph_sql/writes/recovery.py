@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from omnigraph_sql import failpoints, ulid
-from omnigraph_sql.errors import ExpectedVersionMismatch, NotFound, RecoveryRequired
-from omnigraph_sql.manifest.changes import Change, Pin, Update
-from omnigraph_sql.manifest.journal import Commit
-from omnigraph_sql.manifest.snapshot import Intent, Snapshot
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, NotFound, RecoveryRequired
+from omnigraph_sql.manifest.changes import Change, Update
+from omnigraph_sql.manifest.journal import Commit, undo_message
+from omnigraph_sql.manifest.publisher import check_expected
+from omnigraph_sql.manifest.snapshot import Entry, Intent, Snapshot
+from omnigraph_sql.storage.handles import TransactionInfo
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.locks import table_lock
 from omnigraph_sql.writes.sidecar import Sidecar, SidecarTable
@@ -40,6 +43,27 @@ class Classified:
     movement: Movement
     pin: int
     head: int
+    exists: bool = True
+    """Whether the lineage that the operation writes to is there."""
+
+    @property
+    def is_fork(self) -> bool:
+        return self.table.fork_from is not None
+
+
+@dataclass(frozen=True)
+class Look:
+    """What can be seen of an operation at one moment."""
+
+    snapshot: Snapshot
+    published: Commit | None
+    undone: Commit | None
+    """The commit that took the operation back; from then on it cannot be published."""
+    tables: tuple[Classified, ...]
+
+    @property
+    def moved(self) -> list[Classified]:
+        return [each for each in self.tables if each.movement is not Movement.NO_MOVEMENT]
 
 
 def sweep(engine: Engine, *, full: bool) -> list[str]:
@@ -67,44 +91,75 @@ def recover(engine: Engine, operation_id: str, *, full: bool) -> bool:
         for _ in range(_ATTEMPTS):
             try:
                 return _decide(engine, sidecar, full=full)
-            except ExpectedVersionMismatch:
+            except (ExpectedVersionMismatch, Conflict):
                 continue  # somebody published meanwhile: look again
+            except NotFound:
+                if _lives(engine, sidecar):
+                    raise
     return False
 
 
+def _lives(engine: Engine, sidecar: Sidecar) -> bool:
+    """Whether the branch exists, and is the one the operation was meant for rather than a later one of its name."""
+    try:
+        incarnation = engine.coordinator.incarnation(sidecar.branch)
+    except NotFound:
+        return False
+    return sidecar.incarnation in (None, incarnation)
+
+
 def _decide(engine: Engine, sidecar: Sidecar, *, full: bool) -> bool:
-    if sidecar.branch not in engine.coordinator.branches():
-        _finish(engine, sidecar, "OrphanedBranchDiscarded", None, ())
+    if not _lives(engine, sidecar):
+        _discard(engine, sidecar)
         return True
-    snapshot = engine.coordinator.fresh(sidecar.branch)
-    engine.publisher.reconcile(snapshot)
-    published = find_published(engine, sidecar)
-    if published is not None:
-        _finish(engine, sidecar, "RolledForward", published, ())
-        return True
-    tables = [classify(engine, sidecar, table, snapshot) for table in sidecar.tables]
-    movements = {each.movement for each in tables}
+    look = look_at(engine, sidecar)
+    movements = {each.movement for each in look.tables}
     if Movement.INVARIANT_VIOLATION in movements:
         if not full:
             return False
         text = f"operation {sidecar.operation_id} left a table behind what the manifest shows"
         raise RecoveryRequired(text, reason="invariant", operation_id=sidecar.operation_id, hint="run repair")
-    if movements == {Movement.ROLLED_PAST}:
-        _roll_forward(engine, sidecar, tables)
+    if look.published is not None and all(each.is_fork for each in look.moved):
+        _finish(engine, sidecar, "RolledForward", look.published, ())
         return True
-    overtaken = any(each.pin > each.table.expected_version for each in tables)
-    if movements == {Movement.NO_MOVEMENT} and overtaken:
-        roll_back(engine, sidecar, tables)
+    if movements == {Movement.ROLLED_PAST} and look.undone is None and _still_stands(sidecar, look.snapshot):
+        _roll_forward(engine, sidecar, look.tables)
         return True
-    if not full:
+    overtaken = any(each.pin > each.table.expected_version for each in look.tables)
+    if not full and not (movements == {Movement.NO_MOVEMENT} and overtaken):
         return False
-    roll_back(engine, sidecar, tables)
+    published = roll_back(engine, sidecar)
+    if published is not None:
+        _finish(engine, sidecar, "RolledForward", published, ())
     return True
 
 
-def find_published(engine: Engine, sidecar: Sidecar) -> Commit | None:
-    """The operation's commit, if it became visible."""
-    return engine.coordinator.journal.find(sidecar.intent.graph_commit_id)
+def _still_stands(sidecar: Sidecar, snapshot: Snapshot) -> bool:
+    """Whether everything the operation was validated against is as it was."""
+    try:
+        check_expected(snapshot, sidecar.pins)
+    except ExpectedVersionMismatch:
+        return False
+    return True
+
+
+def _discard(engine: Engine, sidecar: Sidecar) -> None:
+    """Forget an operation whose branch is gone; nothing can show what it did any more."""
+    _drop_forks(engine, sidecar, shown=frozenset())
+    _finish(engine, sidecar, "OrphanedBranchDiscarded", None, ())
+
+
+def look_at(engine: Engine, sidecar: Sidecar) -> Look:
+    """Look at the branch and at every table of an operation, afresh."""
+    snapshot = engine.coordinator.fresh(sidecar.branch)
+    engine.publisher.reconcile(snapshot)
+    journal = engine.coordinator.journal
+    return Look(
+        snapshot,
+        journal.find(sidecar.intent.graph_commit_id),
+        journal.find_undo(sidecar.operation_id),
+        tuple(classify(engine, sidecar, table, snapshot) for table in sidecar.tables),
+    )
 
 
 def classify(engine: Engine, sidecar: Sidecar, table: SidecarTable, snapshot: Snapshot) -> Classified:
@@ -112,23 +167,33 @@ def classify(engine: Engine, sidecar: Sidecar, table: SidecarTable, snapshot: Sn
     try:
         handle = engine.storage.open_head(table.table_path, table.table_branch)
     except NotFound:
-        return Classified(table, Movement.NO_MOVEMENT, pin, pin)
-    # A fork counts on from the version it was made at, whatever happened to the table it came from.
-    base = table.fork_from[1] if table.fork_from is not None else pin
+        return Classified(table, Movement.NO_MOVEMENT, pin, pin, exists=False)
+    entry = snapshot.entries.get(table.table_key)
+    shown = entry is not None and entry.branch == table.table_branch
+    base = pin if shown else table.expected_version
+    if table.fork_from is not None:
+        # A fork counts on from the version it was made at, whatever happened to the table it came from.
+        base = table.fork_from[1]
     if handle.version < base:
         return Classified(table, Movement.INVARIANT_VIOLATION, pin, handle.version)
-    operations = [
-        engine.storage.read_transaction(handle, version).operation_id for version in range(base + 1, handle.version + 1)
-    ]
-    if sidecar.operation_id not in operations:
+    made = [engine.storage.read_transaction(handle, version) for version in range(base + 1, handle.version + 1)]
+    if not any(_is_of(sidecar, table, each) for each in made):
         return Classified(table, Movement.NO_MOVEMENT, pin, handle.version)
-    ours = pin == table.expected_version and set(operations) == {sidecar.operation_id}
+    # A table that comes back takes several versions to get above its last one; fewer than all of them are half a write.
+    complete = handle.version == table.post_commit_version
+    ours = complete and pin == table.expected_version and {each.operation_id for each in made} == {sidecar.operation_id}
     return Classified(table, Movement.ROLLED_PAST if ours else Movement.UNEXPECTED, pin, handle.version)
 
 
-def _roll_forward(engine: Engine, sidecar: Sidecar, tables: list[Classified]) -> None:
+def _is_of(sidecar: Sidecar, table: SidecarTable, made: TransactionInfo) -> bool:
+    """Whether a version was made by an operation, or by an attempt to undo it."""
+    return sidecar.operation_id in (made.operation_id, made.undo_of) or made.uuid in table.transaction_uuids
+
+
+def _roll_forward(engine: Engine, sidecar: Sidecar, tables: Sequence[Classified]) -> None:
     changes: list[Update] = []
     for each in tables:
+        # The version that was proven to be ours, not the head: somebody may have landed on top of it since.
         handle = engine.storage.open_at(each.table.table_path, each.table.table_branch, each.head)
         state = engine.storage.state(handle)
         changes.append(
@@ -136,40 +201,85 @@ def _roll_forward(engine: Engine, sidecar: Sidecar, tables: list[Classified]) ->
         )
     intent = replace(sidecar.intent, actor_id=ACTOR)
     everything: list[Change] = [*sidecar.changes, *changes]
-    published = engine.publisher.publish(sidecar.branch, everything, expected_pins(sidecar.tables), intent)
+    published = engine.publisher.publish(sidecar.branch, everything, sidecar.pins, intent, sidecar.incarnation)
     if published.commit.graph_commit_id != intent.graph_commit_id:
-        roll_back(engine, sidecar, tables)  # its idempotency key was published by another operation
+        roll_back(engine, sidecar)  # its idempotency key was published by another operation
         return
     _finish(engine, sidecar, "RolledForward", published.commit, [(each, each.head) for each in tables])
 
 
-def roll_back(engine: Engine, sidecar: Sidecar, tables: Iterable[Classified]) -> None:
-    """Undo what the operation did. Every table it named is restored, which also fences off its writer."""
-    tables = list(tables)
-    moved = [each for each in tables if each.movement is not Movement.NO_MOVEMENT]
-    # A table that others have published since is theirs; what we did to it lies below their version.
-    own = [each for each in tables if each.table.fork_from is None and each.pin == each.table.expected_version]
-    commit = None
-    if moved and own:
-        changes = [_restore(engine, sidecar, each) for each in own]
-        failpoints.hit("recovery.post_restore_pre_publish")
-        intent = Intent(ulid.new(), None, now_us(), "Recovery", actor_id=ACTOR, message=f"undo of {sidecar.operation_id}")
-        commit = engine.publisher.publish(sidecar.branch, changes, expected_pins(each.table for each in own), intent).commit
-    for each in tables:
-        if each.table.fork_from is not None and each.table.table_branch is not None:
-            engine.storage.force_delete_branch(each.table.table_path, each.table.table_branch)
-    _finish(engine, sidecar, "RolledBack", commit, [(each, each.pin) for each in moved])
+def settle(engine: Engine, sidecar: Sidecar) -> Commit | None:
+    """Undo an operation of this process that failed; returns its commit if it turns out to be published."""
+    if not _lives(engine, sidecar):
+        _discard(engine, sidecar)
+        return None
+    return roll_back(engine, sidecar)
 
 
-def _restore(engine: Engine, sidecar: Sidecar, each: Classified) -> Update:
-    handle = engine.storage.open_at(each.table.table_path, each.table.table_branch, each.table.expected_version)
-    new = engine.storage_inline.restore(handle, sidecar.operation_id)
-    state = engine.storage.state(new)
-    return Update(each.table.table_key, state.version, each.table.table_branch, state.row_count, state.transaction_uuid)
+def roll_back(engine: Engine, sidecar: Sidecar) -> Commit | None:
+    """Take back what an operation did, unless it is published: then its commit is returned, and nothing is taken back.
+
+    Others may publish at any moment, this very operation included. What is restored becomes visible in one publish that
+    expects everything to be as it was seen; if it is not, all starts over.
+    """
+    first: list[Classified] = []
+    for _ in range(_ATTEMPTS):
+        if not engine.sidecars.exists(sidecar):
+            engine.sidecars.write(sidecar)  # somebody thinks it is settled; what we are about to do must stay attributable
+        look = look_at(engine, sidecar)
+        first = first or look.moved
+        try:
+            commit = _take_back(engine, sidecar, look)
+        except ExpectedVersionMismatch:
+            continue
+        if look.published is not None:
+            return look.published
+        _drop_forks(engine, sidecar, shown={entry.branch for entry in look.snapshot.entries.values()})
+        _finish(engine, sidecar, "RolledBack", commit or look.undone, [(each, each.pin) for each in first])
+        return None
+    text = f"operation {sidecar.operation_id} could not be undone yet: others kept publishing"
+    raise Conflict(text, reason="contention", hint="reopen the graph read-write")
 
 
-def expected_pins(tables: Iterable[SidecarTable]) -> dict[str, Pin]:
-    return {table.table_key: Pin(table.expected_version, table.expected_branch, table.expected_uuid) for table in tables}
+def _take_back(engine: Engine, sidecar: Sidecar, look: Look) -> Commit | None:
+    """Restore tables and say in the manifest that the operation is undone.
+
+    Every table it named is restored, which also fences off its writer. Where the operation brought forks, the commit itself
+    is the fence: a publish that brings them looks for it, so they can be removed afterwards.
+    """
+    back = [each for each in look.tables if _is_to_restore(each, look)]
+    forks = [each for each in look.tables if each.is_fork and each.exists and look.published is None]
+    if not back and (not forks or look.undone is not None):
+        return None
+    entries = look.snapshot.entries
+    changes = [_restore(engine, sidecar, entries[each.table.table_key]) for each in back]
+    failpoints.hit("recovery.post_restore_pre_publish")
+    message = undo_message(sidecar.operation_id)
+    intent = Intent(ulid.new(), None, now_us(), "Recovery", actor_id=ACTOR, message=message)
+    expected = {each.table.table_key: look.snapshot.expectation(each.table.table_key) for each in [*back, *forks]}
+    return engine.publisher.publish(sidecar.branch, changes, expected, intent, look.snapshot.incarnation).commit
+
+
+def _is_to_restore(each: Classified, look: Look) -> bool:
+    entry = look.snapshot.entries.get(each.table.table_key)
+    if each.is_fork or entry is None or entry.branch != each.table.table_branch:
+        return False
+    # A table that others have published since is theirs, unless something of ours lies above their version.
+    untouched = each.pin == each.table.expected_version and look.published is None and bool(look.moved)
+    return each.movement is not Movement.NO_MOVEMENT or untouched
+
+
+def _restore(engine: Engine, sidecar: Sidecar, entry: Entry) -> Update:
+    handle = engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+    state = engine.storage.state(engine.storage_inline.restore(handle, sidecar.operation_id))
+    return Update(entry.table_key, state.version, entry.branch, state.row_count, state.transaction_uuid)
+
+
+def _drop_forks(engine: Engine, sidecar: Sidecar, shown: Set[str | None]) -> None:
+    """Remove the forks of an operation that can no longer be published; never one that the branch shows."""
+    for table in sidecar.tables:
+        if table.fork_from is not None and table.table_branch is not None and table.table_branch not in shown:
+            engine.storage.force_delete_branch(table.table_path, table.table_branch)
 
 
 def _finish(
@@ -188,7 +298,7 @@ def _finish(
             "per_table_outcomes": json.dumps(tables),
             "created_at": now_us(),
         }
-        engine.audit.append([row])
+        engine.audit.append_once(row, "operation_id")
     failpoints.hit("recovery.before_sidecar_delete")
     engine.sidecars.remove(sidecar.operation_id)
 
@@ -201,8 +311,8 @@ def undo_unclaimed(engine: Engine, snapshot: Snapshot, table_key: str) -> bool:
     """
     entry = snapshot.entry(table_key)
     head = engine.storage.open_head(entry.path, entry.branch)
-    versions = range(entry.version + 1, head.version + 1)
-    operations = {engine.storage.read_transaction(head, version).operation_id for version in versions}
+    made = [engine.storage.read_transaction(head, version) for version in range(entry.version + 1, head.version + 1)]
+    operations = {each.operation_id or each.undo_of for each in made}
     quarantined = {name.removesuffix(".json") for name in engine.sidecars.quarantined()}
     if not operations or None in operations or operations & quarantined:
         return False
@@ -218,19 +328,22 @@ def undo_unclaimed(engine: Engine, snapshot: Snapshot, table_key: str) -> bool:
         entry.branch,
         entry.version,
         head.version,
+        tuple(each.uuid for each in made),
         expected_branch=entry.branch,
         expected_uuid=entry.transaction_uuid,
     )
-    sidecar = Sidecar(own, "Mutation", snapshot.branch, None, intent, (table,))
-    engine.sidecars.write(sidecar)
-    roll_back(engine, sidecar, [Classified(table, Movement.UNEXPECTED, entry.version, head.version)])
+    pins = {table_key: snapshot.expectation(table_key)}
+    roll_back(engine, Sidecar(own, "Mutation", snapshot.branch, None, intent, (table,), pins, snapshot.incarnation))
     return True
 
 
 def reconcile_journal(engine: Engine) -> None:
     """Record the head commit of every branch whose publisher died before it could."""
     for branch in engine.coordinator.branches():
-        engine.publisher.reconcile(engine.coordinator.fresh(branch))
+        # A branch that has lost its files is reported to whoever uses it, and keeps nobody from the others.
+        with suppress(NotFound):
+            engine.publisher.reconcile(engine.coordinator.fresh(branch))
+    engine.coordinator.journal.complete_actors()
 
 
 def now_us() -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_sql.errors import BadRequest, Conflict, NotFound, ValidationFailed
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, Storage, ValidationFailed
 from omnigraph_sql.manifest.changes import Define, Tombstone
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import (
@@ -29,7 +29,8 @@ from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.names import fnv1a64_hex
 from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.protocol import Prepared, Provenance, TableWrite, execute
+from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
+from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.spool import Workspace
 
 Steps = tuple[tuple[TableWrite, ...], tuple[Tombstone | Define, ...]]
@@ -242,8 +243,10 @@ class RelationalWriter:
         handle = storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
         try:
             return storage.count(handle, condition)
-        except (ValueError, OSError) as error:
-            text = f"the condition `{condition}` cannot be evaluated: {str(error).splitlines()[0]}"
+        except Storage as error:
+            if error.storage_class != "unknown":
+                raise
+            text = f"the condition `{condition}` cannot be evaluated: {error.message.removeprefix(f'{entry.path}: ')}"
             raise BadRequest(text, hint=f"the columns are {', '.join(storage.schema(handle).names)}") from None
 
 

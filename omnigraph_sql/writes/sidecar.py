@@ -6,17 +6,18 @@ A sidecar holds the whole publish, so that whoever finds it after a crash can ei
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import NotFound
-from omnigraph_sql.manifest.changes import Change, Define, RegisterTable, Tombstone
+from omnigraph_sql.errors import NotFound, Storage
+from omnigraph_sql.manifest.changes import Change, Define, Pin, RegisterTable, Tombstone
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.writes.owners import lease_seconds, this_process
 
 DIRECTORY = "__recovery"
 QUARANTINE = f"{DIRECTORY}/quarantine"
@@ -47,6 +48,10 @@ class Sidecar:
     actor_id: str | None
     intent: Intent
     tables: tuple[SidecarTable, ...]
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    """Where each table has to be that the operation changes or was validated against."""
+    incarnation: str | None = None
+    """Tells the branch from a later one of its name."""
     registrations: tuple[RegisterTable, ...] = ()
     tombstones: tuple[Tombstone, ...] = ()
     definitions: tuple[Define, ...] = ()
@@ -69,9 +74,11 @@ class Sidecar:
             "writer_kind": self.writer_kind,
             "branch": self.branch,
             "actor_id": self.actor_id,
-            "owner": {"host": socket.gethostname(), "pid": os.getpid()},
+            "owner": {**asdict(this_process()), "lease_expires_at": time.time() + lease_seconds()},
             "intent": json.loads(self.intent.to_json()),
             "tables": [asdict(table) for table in self.tables],
+            "expected": [{"table_key": key, **asdict(pin)} for key, pin in sorted(self.pins.items())],
+            "branch_incarnation": self.incarnation,
             "pointer_updates": [],
             "registrations": [asdict(each) for each in self.registrations],
             "tombstones": [asdict(each) for each in self.tombstones],
@@ -104,6 +111,8 @@ class Sidecar:
                 entry["actor_id"],
                 Intent.from_json(json.dumps(entry["intent"])),
                 tables,
+                {each["table_key"]: _pin(each) for each in entry["expected"]},
+                entry["branch_incarnation"],
                 tuple(RegisterTable(**each) for each in entry["registrations"]),
                 tuple(Tombstone(**each) for each in entry["tombstones"]),
                 tuple(Define(**each) for each in entry["definitions"]),
@@ -111,6 +120,10 @@ class Sidecar:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"the sidecar is not complete: {error}") from error
+
+
+def _pin(entry: dict[str, Any]) -> Pin:
+    return Pin(entry["version"], entry["branch"], entry["transaction_uuid"])
 
 
 class Sidecars:
@@ -145,9 +158,13 @@ class Sidecars:
             return None
         except UnicodeDecodeError:
             text = ""
+        except Storage:
+            if not self._objects.has_prefix(name):
+                raise
+            text = ""  # a directory is no sidecar of ours either
         try:
             return Sidecar.from_json(text)
         except ValueError:
-            self._objects.path(QUARANTINE).mkdir(exist_ok=True)
-            self._objects.rename(name, f"{QUARANTINE}/{operation_id}.json")
+            with suppress(NotFound):  # somebody else has just moved it
+                self._objects.rename(name, f"{QUARANTINE}/{operation_id}.json")
             return None

@@ -8,25 +8,19 @@ from typing import Any
 
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.manifest.publisher import check_incarnation
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.handles import StagedHandle
 from omnigraph_sql.writes.delta import TableRows
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.load import LoadInput, LoadResult, prepare_load
-from omnigraph_sql.writes.protocol import (
-    Attempt,
-    Outcome,
-    Prepared,
-    Provenance,
-    TableWrite,
-    needs_fork,
-    publish_attempt,
-    stage_tables,
-)
+from omnigraph_sql.writes.operation import Attempt, Outcome, Prepared, Provenance, TableWrite
+from omnigraph_sql.writes.protocol import publish_attempt
 from omnigraph_sql.writes.spool import Workspace
+from omnigraph_sql.writes.staging import needs_fork, stage_tables
 
 DIRECTORY = "_staged"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +30,8 @@ class SnapshotRef:
     branch: str
     manifest_version: int
     graph_commit_id: str
+    incarnation: str
+    """Tells the branch from a later one of its name."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ def stage_load(engine: Engine, data: LoadInput, *, mode: str, branch: str, prove
         tables = tuple(_table(engine, load_id, attempt, write) for write in prepared.writes)
     return StagedLoad(
         load_id,
-        SnapshotRef(name, snapshot.manifest_version, snapshot.commit_id),
+        SnapshotRef(name, snapshot.manifest_version, snapshot.commit_id, snapshot.incarnation),
         prepared.result.mode,
         tables,
         tuple(sorted(prepared.reads)),
@@ -125,6 +121,7 @@ def _table(engine: Engine, load_id: str, attempt: Attempt[LoadResult], write: Ta
 
 def publish_staged(engine: Engine, staged: StagedLoad, provenance: Provenance | None = None) -> Outcome[LoadResult]:
     """Make a staged load visible. It must still stand on the snapshot it was validated against."""
+    check_incarnation(staged.branch, staged.base.incarnation, engine.coordinator.incarnation(staged.branch))
     snapshot = engine.coordinator.at_version(staged.branch, staged.base.manifest_version)
     with Workspace() as workspace:
         return _publish(engine, staged, snapshot, workspace, provenance or staged.provenance)

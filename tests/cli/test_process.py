@@ -217,7 +217,7 @@ def test_an_interrupt_stops_a_query(graph: Path, folder: Path) -> None:
     (folder / "more.jsonl").write_text(jsonl(ports + lanes))
     done(ogsql("load", graph, "--data", "more.jsonl", "--mode", "append", "--quiet", cwd=folder))
     endless = "query q() { match { $a: Port $a lane $b $b lane $c $c lane $d $d lane $e } return { $e.depth } }"
-    command = [OGSQL, "query", graph, "-e", endless, "--format", "jsonl", "--memory", "1GB", "--timeout", "60s"]
+    command = [str(OGSQL), "query", str(graph), "-e", endless, "--format", "jsonl", "--memory", "1GB", "--timeout", "60s"]
     listen = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-c", listen, *map(str, command)],
@@ -240,7 +240,7 @@ def test_a_reader_that_has_seen_enough_ends_a_query_quietly(graph: Path) -> None
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        command = [OGSQL, "query", graph, "-e", ports, "--format", "csv"]
+        command = [str(OGSQL), "query", str(graph), "-e", ports, "--format", "csv"]
         result = subprocess.run(
             command, env=environment(), stdout=writer, stderr=subprocess.PIPE, check=False, timeout=TIMEOUT
         )

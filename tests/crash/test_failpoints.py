@@ -4,15 +4,21 @@ What the graph shows after reopening is stated exactly for each case: the rows f
 "one of the two".
 """
 
+import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import lance
+import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors, failpoints
+from omnigraph_sql.manifest.snapshot import Entry
+from tests.crash.racing import paused, resumed, wait_stopped
 from tests.crash.world import (
     ACTOR,
     DIED,
@@ -35,16 +41,20 @@ from tests.crash.world import (
     names,
     node,
     pins,
+    place_of,
     prepared,
     reopened,
     rows,
     run_child,
     seeded,
     sidecars,
+    spawn,
+    table_branches,
 )
 
 SOURCES = Path(og.__file__).parent
-HIT = re.compile(r'failpoints\.hit\("([a-z_.]+)"\)')
+HIT = re.compile(r'failpoints\.(?:hit|fires)\("([a-z_.]+)"\)')
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "maintainers" / "writes.md"
 
 WRITES = ["insert", "update", "delete", "append", "merge", "overwrite", "many", "many_merge", "many_overwrite"]
 FIRST_TOUCHES = ["first_touch", "first_touch_many"]
@@ -102,6 +112,7 @@ ON_ERROR: dict[str, Case] = {
 ELSEWHERE = {
     "write.post_table_commit",
     "write.post_fork_pre_commit",
+    "init.after_claim",
     "init.after_schema_written",
     "init.after_contract_written",
     "init.after_manifest",
@@ -113,8 +124,14 @@ ELSEWHERE = {
     "recovery.before_sidecar_delete",
     "ensure_indices.post_stage",
     "ensure_indices.post_effects_pre_publish",
+    "publish.force_contention",
+    "fork.ref_exists",
+    "fork.before_reclaim",
+    "classify.fresh_read",
+    "stamp.after_annotation",
+    "stamp.after_run_branches",
 }
-"""Failpoints with tests of their own below."""
+"""Failpoints with tests of their own, below or in the files beside and under tests/invariants."""
 
 
 def rule(point: str, action: str) -> str:
@@ -304,6 +321,121 @@ def test_a_death_while_opening(tmp_path: Path) -> None:
     assert_writable(graph)
 
 
+# A fork that is there already ----------------------------------------------------------------------------------------
+
+
+def fork_beforehand(root: Path) -> tuple[str, str]:
+    """Make the fork that a held operation is about to make, as a create leaves it that failed after its work was done."""
+    (table,) = json.loads(sidecars(root)[0].read_text("utf-8"))["tables"]
+    lance.dataset(str(root / table["table_path"])).create_branch(table["table_branch"], table["fork_from"][1])
+    return table["table_path"], table["table_branch"]
+
+
+FORK_POINTS = ["fork.ref_exists", "classify.fresh_read", "fork.before_reclaim"]
+HELD = "write.post_sidecar_pre_effect"
+
+
+def test_a_fork_left_by_a_create_that_failed_is_removed_and_made_again(tmp_path: Path) -> None:
+    root = tmp_path / "g"
+    graph = prepared(root, "first_touch")
+    before = rows(graph)
+    with paused(HELD, lambda: OPERATIONS["first_touch"](graph)) as (writer, pause):
+        path, name = fork_beforehand(root)
+        resumed(writer, pause)
+
+    assert rows(graph, "draft") == expected_after("first_touch", before)
+    assert table_branches(root, path) == [name]
+    assert kinds(graph) == []
+    assert_settled(graph)
+
+
+@pytest.mark.parametrize("point", FORK_POINTS)
+def test_an_error_over_a_fork_that_exists_is_undone(tmp_path: Path, point: str) -> None:
+    root = tmp_path / "g"
+    graph = prepared(root, "first_touch")
+    before = rows(graph)
+    with paused(HELD, lambda: OPERATIONS["first_touch"](graph)) as (writer, pause):
+        fork_beforehand(root)
+        with armed(f"{point}=error"), pytest.raises(errors.OmnigraphError, match="failpoint") as raised:
+            resumed(writer, pause)
+    if point == "classify.fresh_read":
+        assert isinstance(raised.value, errors.Conflict)
+        assert raised.value.reason == "indeterminate"
+    assert_settled(graph)
+
+    assert_case(root, "first_touch", UNDONE, before)
+
+
+@pytest.mark.parametrize("point", FORK_POINTS)
+def test_a_death_over_a_fork_that_exists_is_undone(tmp_path: Path, point: str) -> None:
+    root = tmp_path / "g"
+    before = rows(prepared(root, "first_touch"))
+    process = spawn(root, "first_touch", f"{HELD}=stop,{point}=exit")
+    wait_stopped(process)
+    path, name = fork_beforehand(root)
+    process.send_signal(signal.SIGCONT)
+    _, complaints = process.communicate(timeout=120)
+    assert process.returncode == DIED, complaints
+    assert table_branches(root, path) == [name], "nothing is removed before it is certain whose it is"
+
+    assert_case(root, "first_touch", UNDONE, before)
+
+
+def test_a_fork_that_the_manifest_shows_is_never_removed(tmp_path: Path) -> None:
+    """Two operations would need the same random name for this; even then no data is lost."""
+    root = tmp_path / "g"
+    graph = prepared(root, "first_touch")
+    with paused(HELD, lambda: OPERATIONS["first_touch"](graph)) as (writer, pause):
+        path, name = fork_beforehand(root)
+        show(root, graph.snapshot(branch="draft").entry("node:Person"), name)
+        resumed(writer, pause)
+
+    assert names(graph, "draft") == ["ann", "bob", "cleo", "shown"]
+    assert table_branches(root, path) == [name]
+    assert sidecars(root) == []
+
+
+def show(root: Path, entry: Entry, fork: str) -> None:
+    """Write a row on a fork and make it visible on `draft`, past the engine."""
+    place = str(root / entry.path / "tree" / fork)
+    schema = lance.dataset(place).schema
+    row = {field.name: None for field in schema} | {"id": "shown", "name": "shown"}
+    written: Any = lance.write_dataset(pa.Table.from_pylist([row], schema=schema), place, mode="append")
+    manifest = lance.dataset(str(root / "__manifest" / "tree" / "draft"))
+    pin = {
+        "object_id": f"{entry.table_key}${written.version:020d}",
+        "object_type": "table_version",
+        "table_key": entry.table_key,
+        "metadata": json.dumps({"transaction_uuid": written.read_transaction(written.version).uuid}),
+        "table_version": written.version,
+        "table_branch": fork,
+        "row_count": written.count_rows(),
+    }
+    lance.write_dataset(pa.Table.from_pylist([pin], schema=manifest.schema), manifest, mode="append")
+
+
+# Contention ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("times", "case"), [(1, DONE), (5, DONE), (6, UNDONE)])
+@pytest.mark.parametrize("operation", ["insert", "many", "first_touch_many"])
+def test_forced_contention(tmp_path: Path, operation: str, times: int, case: Case) -> None:
+    """Lost up to five times nobody notices; once more is a conflict, and the write is undone."""
+    root = tmp_path / "g"
+    graph = prepared(root, operation)
+    before = rows(graph)
+    with armed(f"publish.force_contention=times({times})"):
+        if case.visible:
+            OPERATIONS[operation](graph)
+        else:
+            with pytest.raises(errors.Conflict) as lost:
+                OPERATIONS[operation](graph)
+            assert lost.value.reason == "contention"
+    assert_settled(graph)
+
+    assert_case(root, operation, case, before)
+
+
 # Init ------------------------------------------------------------------------------------------------------------
 
 
@@ -337,27 +469,9 @@ def test_init_interrupted_after_the_manifest_gives_a_graph(tmp_path: Path, actio
         og.init(root, SCHEMA, force=True)
 
 
-@pytest.mark.parametrize("point", ["init.after_schema_written", "init.after_contract_written", "storage.object_write@3"])
-def test_init_that_died_before_the_manifest_can_be_repeated(tmp_path: Path, point: str) -> None:
-    """Nobody was left to clean up: the claim says so, and with it out of the way `force` starts over."""
-    root = tmp_path / "g"
-    assert run_child(root, "init", OMNIGRAPH_FAILPOINTS=rule(point, "exit")) == DIED
-
-    with pytest.raises(errors.NotFound, match="not a graph"):
-        og.connect(root)
-    with pytest.raises(errors.InitializationClaimed) as claimed:
-        og.init(root, SCHEMA, force=True)
-    claim = root / "__init_claim.json"
-    assert str(claim) in str(claimed.value)
-    claim.unlink()
-    with pytest.raises(errors.AlreadyInitialized):
-        og.init(root, SCHEMA)
-    assert_writable_after_init(og.init(root, SCHEMA, actor=ACTOR, force=True))
-
-
 def assert_writable_after_init(graph: og.Graph) -> None:
     assert rows(graph) == {}
-    assert not (Path(graph.uri) / "__init_claim.json").exists()
+    assert not (place_of(graph) / "__init_claim.json").exists()
     graph.load([node("Person", name="bob")], mode="append")
     assert_writable(graph)
 
@@ -473,8 +587,10 @@ def test_an_undo_that_fails_itself_is_finished_on_reopening(tmp_path: Path, poin
     root = tmp_path / "g"
     graph = prepared(root, "many")
     before = rows(graph)
-    with armed(f"write.post_table_commit=error@2,{point}=error"), pytest.raises(errors.Storage, match="failpoint"):
+    rules = f"write.post_table_commit=error@2,{point}=error"
+    with armed(rules), pytest.raises(errors.RecoveryRequired, match="failpoint") as failed:
         OPERATIONS["many"](graph)
+    assert failed.value.operation_id == sidecars(root)[0].stem
 
     assert_case(root, "many", UNDONE, before)
 
@@ -555,15 +671,24 @@ def test_every_failpoint_of_the_code_is_tested_and_every_tested_one_exists() -> 
 
 
 def test_every_failpoint_named_elsewhere_is_used_in_a_test() -> None:
-    text = Path(__file__).read_text("utf-8")
+    tests = Path(__file__).parents[1]
+    files = [path for part in ("crash", "invariants") for path in sorted((tests / part).glob("test_*.py"))]
+    text = "".join(path.read_text("utf-8") for path in files)
 
-    assert [name for name in sorted(ELSEWHERE) if text.count(f"{name}") < 2] == []
+    assert [name for name in sorted(ELSEWHERE) if text.count(name) < 2] == []
+
+
+def test_every_failpoint_is_documented_and_every_documented_one_exists() -> None:
+    section = DOCUMENTED.read_text("utf-8").partition("## Failpoints")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+
+    assert sorted(re.findall(r"`([a-z_]+\.[a-z_]+)`", "".join(rows))) == sorted(used_in_code())
 
 
 def test_failpoints_are_called_by_literal_names_only() -> None:
     calls = [line.strip() for path in SOURCES.rglob("*.py") for line in path.read_text("utf-8").splitlines()]
 
-    assert [line for line in calls if "failpoints.hit(" in line and not HIT.search(line)] == []
+    assert [line for line in calls if re.search(r"failpoints\.(hit|fires)\(", line) and not HIT.search(line)] == []
 
 
 @pytest.mark.parametrize("broken", ["nonsense", "a.b=explode", "a.b=sleep", "a.b=error@x"])

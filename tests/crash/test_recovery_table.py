@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql import errors
+from omnigraph_sql import errors, failpoints
 from tests.crash.world import (
     INSERT,
     INSERT_TEAM,
@@ -30,6 +30,7 @@ from tests.crash.world import (
     names,
     node,
     pins,
+    place_of,
     prepared,
     reopened,
     rows,
@@ -38,21 +39,22 @@ from tests.crash.world import (
     spawn,
     table_branches,
 )
+from tests.stores import Place
 
 NO_EFFECT = "write.post_sidecar_pre_effect"
 ALL_EFFECTS = "write.post_effects_pre_publish"
 PUBLISHED = "publish.after_merge"
 
 
-def leave(graph: og.Graph, point: str, operation: str = "insert") -> Path:
+def leave(graph: og.Graph, point: str, operation: str = "insert") -> Place:
     """An operation that stopped at a failpoint; returns its sidecar."""
     abandon(point, lambda: OPERATIONS[operation](graph))
-    (sidecar,) = sidecars(Path(graph.uri))
+    (sidecar,) = sidecars(place_of(graph))
     return sidecar
 
 
-def path_of(graph: og.Graph, key: str) -> Path:
-    return Path(graph.uri) / graph.snapshot().entry(key).path
+def path_of(graph: og.Graph, key: str) -> Place:
+    return place_of(graph) / graph.snapshot().entry(key).path
 
 
 def foreign_row(graph: og.Graph, name: str = "mallory") -> None:
@@ -520,10 +522,10 @@ def test_drift_of_a_dead_operation_whose_sidecar_is_gone_is_undone(tmp_path: Pat
 # Live owners ----------------------------------------------------------------------------------------------------------
 
 
-def wait_for_sidecar(root: Path, seconds: float = 60) -> Path:
+def wait_for_sidecar(root: Place, seconds: float = 60) -> Place:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = [path for path in sidecars(root) if path.suffix == ".json"]
+        found = [path for path in sidecars(root) if path.name.endswith(".json")]
         if found:
             return found[0]
         time.sleep(0.01)
@@ -582,7 +584,8 @@ def test_the_sidecar_of_a_killed_process_is_recovered(tmp_path: Path) -> None:
 def test_lost_races_up_to_the_budget_are_invisible(tmp_path: Path, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = seeded(tmp_path / "g")
     commits = len(graph.commits())
-    monkeypatch.setenv("OMNIGRAPH_FORCE_CONTENTION", str(times))
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, f"publish.force_contention=times({times})")
 
     graph.mutate(INSERT, params={"name": "cleo"})
 
@@ -594,11 +597,12 @@ def test_lost_races_up_to_the_budget_are_invisible(tmp_path: Path, times: int, m
 def test_losing_more_often_is_a_conflict_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
-    monkeypatch.setenv("OMNIGRAPH_FORCE_CONTENTION", "6")
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, "publish.force_contention=times(6)")
     with pytest.raises(errors.Conflict) as lost:
         graph.mutate(INSERT, params={"name": "cleo"})
     assert lost.value.reason == "contention"
-    monkeypatch.delenv("OMNIGRAPH_FORCE_CONTENTION")
+    monkeypatch.delenv(failpoints.VARIABLE)
 
     graph = reopened(root)
     assert names(graph) == ["ann", "bob"]

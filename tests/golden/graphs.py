@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 from zlib import crc32
 
 import omnigraph_sql as og
+from tests import stores
 from tests.golden.gqt import Block, GraphText, Section
 from tests.indexes import build_btrees
+from tests.stores import Place
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class MadeGraph:
         self.moments.append(Moment(branch, commits[0].graph_commit_id if commits else "", version))
 
 
-def make_graph(folder: Path, text: GraphText) -> MadeGraph:
+def make_graph(folder: Place, text: GraphText) -> MadeGraph:
     made = MadeGraph(og.init(folder, text.schema))
     if text.data:
         made.graph.load(text.data, mode="overwrite")
@@ -69,9 +69,9 @@ class Graphs:
     SIDE = "side"
     """A branch that every graph for reading has; it shows what main shows."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
-        self._made: dict[GraphText, Path] = {}
+        self._made: dict[GraphText, Place] = {}
         self._shared: dict[tuple[GraphText, str], MadeGraph] = {}
         self._copies = 0
 
@@ -83,7 +83,7 @@ class Graphs:
             make_graph(made, text).graph.close()
             self._made[text] = made
         self._copies += 1
-        return og.connect(shutil.copytree(self._made[text], self._folder / f"copy-{self._copies}"))
+        return og.connect(stores.copy(self._made[text], self._folder / f"copy-{self._copies}"))
 
     def share(self, block: Block, indexed: str = "none") -> MadeGraph:
         """The graph that all reading blocks use together, with indexes on none, some or all of its tables."""

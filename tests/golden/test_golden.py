@@ -32,19 +32,20 @@ from tests.golden.reads import run_read
 from tests.golden.writes import KINDS as WRITES
 from tests.golden.writes import run_block, run_on_main
 from tests.parts import in_parts
+from tests.stores import Place
 
 HERE = Path(__file__).parent
 BLOCKS = [block for path in sorted(HERE.glob("*.gqt")) for block in read_blocks(path)]
 
 
 @pytest.fixture(scope="session")
-def graphs(tmp_path_factory: pytest.TempPathFactory) -> Graphs:
-    return Graphs(tmp_path_factory.mktemp("graphs"))
+def graphs(new_place: Callable[[str], Place]) -> Graphs:
+    return Graphs(new_place("graphs"))
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind in WRITES], ids=lambda block: block.id)
-def test_write(block: Block, graphs: Graphs, tmp_path: Path) -> None:
-    run_block(block, graphs, tmp_path)
+def test_write(block: Block, graphs: Graphs, place: Place) -> None:
+    run_block(block, graphs, place)
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == "load"], ids=lambda block: block.id)

@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import omnigraph_sql as og
 from omnigraph_sql.errors import Compile, OmnigraphError
 from tests.golden.gqt import Block, GraphText, Section
 from tests.golden.graphs import Graphs, make_graph
+from tests.stores import Place
 
 Row = dict[str, Any]
 Write = Callable[[og.Graph, str], Any]
@@ -31,7 +31,7 @@ class Outcome:
     rows: tuple[str, ...]
 
 
-def run_block(block: Block, graphs: Graphs, folder: Path) -> None:
+def run_block(block: Block, graphs: Graphs, folder: Place) -> None:
     if block.kind == "graph":
         assert not block.get("error"), "an error of a schema belongs into a schema block"
         _check_graph(block, folder)
@@ -50,7 +50,7 @@ def run_on_main(block: Block, graph: og.Graph) -> None:
     _run(block, graph, "main")
 
 
-def _check_graph(block: Block, folder: Path) -> None:
+def _check_graph(block: Block, folder: Place) -> None:
     """What is loaded comes out again, and going in once more changes nothing."""
     data = block.get("data")
     graph = make_graph(folder / "first", GraphText(block.text, data.text if data else "", ())).graph

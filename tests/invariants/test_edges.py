@@ -10,12 +10,12 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql import errors
 from tests.cost.counting import cost
+from tests.crash.racing import paused, resumed
 from tests.crash.world import (
     INSERT,
     OPERATIONS,
     SCHEMA,
     abandon,
-    armed,
     assert_settled,
     edge,
     kinds,
@@ -26,7 +26,6 @@ from tests.crash.world import (
     rows,
     seeded,
 )
-from tests.invariants.test_storage_and_manifest import in_background
 
 
 def test_invariant_54_a_warm_read_opens_no_table(tmp_path: Path) -> None:
@@ -172,17 +171,11 @@ def test_invariant_60_one_key_on_different_tables_at_once_makes_one_commit(tmp_p
     root = tmp_path / "g"
     graph = seeded(root)
     other = og.connect(root)
-    made: list[Any] = []
-    with armed("write.post_effects_pre_publish=sleep(1500)@1"):
-        thread, failures = in_background(lambda: made.append(once(graph)))
-        while not list((root / "__recovery").glob("*.json")):
-            pass
+    with paused("publish.before_merge", lambda: once(graph)) as (writer, pause):
         first = other.load([node("Place", slug="here")], mode="append", idempotency_key="k").commit
-        assert thread.is_alive(), "the first was to publish second"
-        thread.join()
+        made = resumed(writer, pause)
 
-    assert failures == []
-    assert made == [first]
+    assert made == first
     assert names(graph) == ["ann", "bob"]
     assert_settled(reopened(root))
     OPERATIONS["insert"](graph)

@@ -8,6 +8,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
+from tests.crash.racing import paused, resumed
 from tests.crash.world import (
     INSERT,
     INSERT_TEAM,
@@ -32,7 +33,6 @@ from tests.crash.world import (
     sidecars,
     table_branches,
 )
-from tests.invariants.test_storage_and_manifest import in_background
 
 INCOMPLETE = "write.post_table_commit@1"
 COMPLETE = "write.post_effects_pre_publish"
@@ -199,18 +199,12 @@ def test_invariant_32_the_heal_leaves_a_running_operation_of_this_process_alone(
     root = tmp_path / "g"
     graph = prepared(root, "nodes")
     other = og.connect(root)
-    with armed(f"{point}=sleep(1500)@1"):
-        thread, failures = in_background(lambda: OPERATIONS["nodes"](graph))
-        while not list((root / "__recovery").glob("*.json")):
-            pass
+    with paused(point, lambda: OPERATIONS["nodes"](graph)) as (writer, pause):
         other.refresh()
         og.connect(root)
-        pending = other.recoveries()["pending"]
-        assert thread.is_alive(), "the operation was to sleep longer"
-        thread.join()
+        assert len(other.recoveries()["pending"]) == 1
+        resumed(writer, pause)
 
-    assert failures == []
-    assert len(pending) == 1
     assert names(other) == ["ann", "bob", "cleo"]
     assert kinds(other) == []
     assert_settled(other)

@@ -1,6 +1,5 @@
 """Invariants of storage and manifest."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql import errors
+from omnigraph_sql import errors, failpoints
 from omnigraph_sql.manifest.snapshot import reconstruct
+from tests.crash.racing import paused, resumed
 from tests.crash.world import (
     INSERT,
     INSERT_TEAM,
@@ -107,33 +107,14 @@ def test_invariant_04_one_operation_is_one_publish(tmp_path: Path) -> None:
     assert changed == {"edge:Knows", "edge:Member", "node:Person", "node:Team"}
 
 
-def in_background(operation: Any) -> tuple[threading.Thread, list[BaseException]]:
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            operation()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, failures
-
-
 def test_invariant_05_of_two_publishes_with_one_base_the_second_looks_again(tmp_path: Path) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
     other = og.connect(root)
-    with armed("publish.before_merge=sleep(1500)@1"):
-        thread, failures = in_background(lambda: graph.mutate(INSERT, params={"name": "cleo"}))
-        while not list((root / "__recovery").glob("*.json")):
-            pass
+    with paused("publish.before_merge", lambda: graph.mutate(INSERT, params={"name": "cleo"})) as (first, pause):
         other.mutate(INSERT_TEAM, params={"slug": "blue"})
-        assert thread.is_alive(), "the first was to publish second"
-        thread.join()
+        resumed(first, pause)
 
-    assert failures == []
     assert names(graph) == ["ann", "bob", "cleo"]
     assert names(graph, kind="Team") == ["blue", "red"]
     assert len(graph.commits()) == 4, "a commit fell out of the history"
@@ -146,15 +127,12 @@ def test_invariant_05_what_a_write_relied_on_is_checked_again(tmp_path: Path) ->
     graph = seeded(root)
     graph.mutate(INSERT, params={"name": "zed"})
     other = og.connect(root)
-    with armed("publish.before_merge=sleep(1500)@1"):
-        thread, failures = in_background(lambda: graph.mutate('query q() { insert Knows { from: "ann", to: "zed" } }'))
-        while not list((root / "__recovery").glob("*.json")):
-            pass
+    add = 'query q() { insert Knows { from: "ann", to: "zed" } }'
+    with paused("publish.before_merge", lambda: graph.mutate(add)) as (first, pause):
         other.mutate('query q() { delete Person where name = "zed" }')
-        assert thread.is_alive(), "the first was to publish second"
-        thread.join()
+        with pytest.raises(errors.ValidationFailed):
+            resumed(first, pause)
 
-    assert [type(failure) for failure in failures] == [errors.ValidationFailed]
     assert names(graph) == ["ann", "bob"]
     assert names(graph, kind="Knows") == ["k1"]
     assert_settled(graph)
@@ -183,7 +161,8 @@ def test_invariant_06_contention_is_retried_at_most_five_times(
     tmp_path: Path, times: int, succeeds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = seeded(tmp_path / "g")
-    monkeypatch.setenv("OMNIGRAPH_FORCE_CONTENTION", str(times))
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, f"publish.force_contention=times({times})")
     if succeeds:
         graph.mutate(INSERT, params={"name": "cleo"})
     else:
@@ -253,8 +232,8 @@ def stamp(root: Path) -> int:
 def test_invariant_09_a_newer_stamp_is_refused_everywhere(tmp_path: Path) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
-    set_stamp(root, 4)
     before = heads(graph)
+    set_stamp(root, 4)
     for entry in (
         lambda: og.connect(root),
         lambda: og.connect(root, read_only=True),
@@ -275,8 +254,8 @@ def test_invariant_09_a_newer_stamp_is_refused_everywhere(tmp_path: Path) -> Non
 def test_invariant_09_an_older_stamp_is_migrated_by_read_write_opens_only(tmp_path: Path) -> None:
     root = tmp_path / "g"
     seeded(root)
-    manifest(root).create_branch("__run__7")
     set_stamp(root, 2)
+    manifest(root).create_branch("__run__7")
     version = manifest(root).version
 
     reader = og.connect(root, read_only=True)

@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
+from tests.crash.racing import paused, resumed
 from tests.crash.world import (
     INSERT,
     INSERT_TEAM,
@@ -25,12 +26,12 @@ from tests.crash.world import (
     names,
     node,
     pins,
+    place_of,
     prepared,
     rows,
     seeded,
     sidecars,
 )
-from tests.invariants.test_storage_and_manifest import in_background
 from tests.unit.storage.test_source_guard import EXEMPT, PACKAGES, sources, violations
 
 State = tuple[Any, ...]
@@ -38,7 +39,7 @@ State = tuple[Any, ...]
 
 def state(graph: og.Graph) -> State:
     """Everything a refused write must leave as it was."""
-    root = Path(graph.uri)
+    root = place_of(graph)
     journal = log(root, "_graph_commits.lance")
     return heads(graph), pins(graph), graph.snapshot().manifest_version, len(journal), sidecars(root), rows(graph)
 
@@ -307,14 +308,14 @@ def test_invariant_23_a_table_that_moves_under_a_prepared_write(tmp_path: Path, 
     graph = seeded(root)
     other = og.connect(root)
     other.load([node("Place", slug="warm")], mode="append")
-    with armed("mutation.post_stage_pre_gates=sleep(1500)@1"):
-        thread, failures = in_background(lambda: OPERATIONS[operation](graph))
-        thread.join(0.7)
+    with paused("mutation.post_stage_pre_gates", lambda: OPERATIONS[operation](graph)) as (writer, pause):
         other.mutate('query q() { update Person set { age: 41 } where name = "bob" }')
-        assert thread.is_alive(), "the first was to wait longer"
-        thread.join()
+        if survives:
+            resumed(writer, pause)
+        else:
+            with pytest.raises(errors.ExpectedVersionMismatch):
+                resumed(writer, pause)
 
-    assert [type(failure) for failure in failures] == ([] if survives else [errors.ExpectedVersionMismatch])
     assert names(graph) == (["ann", "bob", "cleo"] if survives else ["ann", "bob"])
     assert {row["id"]: row.get("age") for row in rows(graph)["Person"]}["bob"] == 41
     assert len(rows(graph)["Knows"]) == 1

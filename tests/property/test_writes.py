@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 
 import omnigraph_sql as og
 from omnigraph_sql.errors import Compile, OmnigraphError, ValidationFailed
+from tests import stores
 from tests.parts import in_parts
 from tests.property.write_model import (
     ENDS,
@@ -33,6 +32,7 @@ from tests.property.write_model import (
     Statement,
     Update,
 )
+from tests.stores import Place
 
 START = [
     Record("Port", {"code": "A", "depth": 1, "mail": "m1"}),
@@ -258,7 +258,7 @@ def exported(graph: og.Graph, branch: str) -> Iterator[tuple[str, list[Row]]]:
 class Folder:
     """Graphs to write to: copies of one that is made once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
         self._original = folder / "original"
         graph = og.init(self._original, SCHEMA)
@@ -266,13 +266,13 @@ class Folder:
 
     def copy(self) -> og.Graph:
         target = self._folder / "copy"
-        shutil.rmtree(target, ignore_errors=True)
-        return og.connect(shutil.copytree(self._original, target))
+        stores.remove(target)
+        return og.connect(stores.copy(self._original, target))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    return Folder(tmp_path_factory.mktemp("writes"))
+def folder(new_place: Callable[[str], Place]) -> Folder:
+    return Folder(new_place("writes"))
 
 
 def check_sequence(folder: Folder, sequence: list[Mutation | Load]) -> None:

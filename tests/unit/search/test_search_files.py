@@ -16,6 +16,7 @@ from omnigraph_sql.manifest.snapshot import Entry
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.search.groups import MOST, grouped, positions_of
 from omnigraph_sql.storage.fragments import FragmentInfo
+from omnigraph_sql.storage.roots import resolve_root
 from omnigraph_sql.storage.tables import open_storage
 from tests.unit.search.naive import SCHEMA, Model, check, derived
 
@@ -61,7 +62,7 @@ def searchable(root: Path) -> tuple[lance.LanceDataset, Callable[[], SearchCache
     )
 
     def cache() -> SearchCache:
-        return SearchCache(open_storage(root)[0], saves=True)
+        return SearchCache(open_storage(resolve_root(root))[0], saves=True)
 
     def entry() -> Entry:
         found = lance.dataset(root / "docs")
@@ -96,7 +97,7 @@ def test_what_is_made_ahead_is_not_read_again(tmp_path: Path) -> None:
 
 def test_a_handle_that_may_not_write_makes_nothing_twice(tmp_path: Path) -> None:
     dataset, _, entry = searchable(tmp_path)
-    cache = SearchCache(open_storage(tmp_path)[0], saves=False)
+    cache = SearchCache(open_storage(resolve_root(tmp_path))[0], saves=False)
     owner = Owner(entry())
     index = cache.text(owner, "t")
     dataset.insert(pa.table({"id": ["e1"], "t": ["sea1"]}))

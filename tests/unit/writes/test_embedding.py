@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql import errors
 from omnigraph_sql.embeddings import Role
+from tests.stores import Place
 
 SCHEMA = """
 node Doc {
@@ -53,8 +53,8 @@ def embedder() -> Counting:
 
 
 @pytest.fixture
-def graph(tmp_path: Path, embedder: Counting) -> og.Graph:
-    return og.init(tmp_path / "graph", SCHEMA, embedder=embedder)
+def graph(place: Place, embedder: Counting) -> og.Graph:
+    return og.init(place / "graph", SCHEMA, embedder=embedder)
 
 
 def test_a_load_computes_what_is_missing_and_asks_for_each_text_once(graph: og.Graph, embedder: Counting) -> None:
@@ -129,13 +129,13 @@ def test_with_embedding_off_vectors_stay_as_they_are_given(graph: og.Graph, embe
     assert embedder.asked == asked
 
 
-def test_a_provider_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_provider_that_fails_leaves_nothing(place: Place) -> None:
     class Broken(Counting):
         def embed(self, texts: Sequence[str], *, dimension: int, role: Role = "document") -> npt.NDArray[np.float32]:
             assert role == "document"
             return np.zeros((len(texts), dimension), dtype=np.float32)
 
-    graph = og.init(tmp_path / "graph", SCHEMA, embedder=Broken())
+    graph = og.init(place / "graph", SCHEMA, embedder=Broken())
     before = graph.commits()
 
     for write in (
@@ -147,9 +147,9 @@ def test_a_provider_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert (graph.commits(), docs(graph)) == (before, {})
 
 
-def test_the_environment_names_the_mock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_mock(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", "1")
-    graph = og.init(tmp_path / "graph", SCHEMA)
+    graph = og.init(place / "graph", SCHEMA)
 
     graph.load(doc(slug="a", title="High and low water"), mode="append")
 

@@ -1,11 +1,10 @@
 """One entity, now and in the past."""
 
-from pathlib import Path
-
 import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
+from tests.stores import Place
 
 SCHEMA = "node Port { code: String @key  depth: F64? }\nedge Lane: Port -> Port { nm: I32? }"
 DATA = """
@@ -15,8 +14,8 @@ DATA = """
 """
 
 
-def test_an_entity_is_read_alone_and_at_any_moment(tmp_path: Path) -> None:
-    graph = og.init(tmp_path / "graph", SCHEMA)
+def test_an_entity_is_read_alone_and_at_any_moment(place: Place) -> None:
+    graph = og.init(place / "graph", SCHEMA)
     first = graph.load(DATA, mode="append").commit
     assert first is not None
     graph.mutate('query q() { update Port set { depth: 2.0 } where code = "A" }')

@@ -11,6 +11,7 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql import errors
 from tests.parts import in_parts
+from tests.stores import Place
 
 SCHEMA = """
 node Port { code: String @key  depth: I32?  mail: String? @unique  kind: enum(river, sea)?  @range(depth, 0..100) }
@@ -63,8 +64,8 @@ RULES = {
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> og.Graph:
-    return og.init(tmp_path / "graph", SCHEMA)
+def graph(place: Place) -> og.Graph:
+    return og.init(place / "graph", SCHEMA)
 
 
 @pytest.mark.parametrize("large", [False, True])

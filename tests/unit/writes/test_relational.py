@@ -1,6 +1,5 @@
 """Relational tables, views and schemas beside the graph."""
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import omnigraph_sql as og
 from omnigraph_sql import errors
 from omnigraph_sql.manifest.relations import relation, relations, schemas, table_key
 from omnigraph_sql.manifest.snapshot import Snapshot
+from tests.stores import Place
 
 SCHEMA = "node Port { code: String @key }"
 TWICE = pa.table({"id": [1, 1]})
@@ -17,8 +17,8 @@ ORDERS = pa.table({"id": [1, 2, 3], "text": ["a", "b", None]})
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> og.Graph:
-    return og.init(tmp_path / "graph", SCHEMA)
+def graph(place: Place) -> og.Graph:
+    return og.init(place / "graph", SCHEMA)
 
 
 def rows(graph: og.Graph, schema: str, name: str, **at: Any) -> list[dict[str, Any]]:

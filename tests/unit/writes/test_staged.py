@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql import errors
 from omnigraph_sql.writes.staged import StagedLoad
+from tests.stores import Place
 
 SCHEMA = """
 node Port { code: String @key  depth: F64?  place: Vector(2)?  tags: [String]?  photo: Blob? }
@@ -48,8 +48,8 @@ def lines(records: Sequence[Mapping[str, Any]]) -> str:
 
 @pytest.mark.parametrize("branch", ["main", "side"])
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
-def test_another_process_publishes_what_was_staged_here(tmp_path: Path, mode: str, branch: str) -> None:
-    graph, twin = og.init(tmp_path / "graph", SCHEMA), og.init(tmp_path / "twin", SCHEMA)
+def test_another_process_publishes_what_was_staged_here(place: Place, mode: str, branch: str) -> None:
+    graph, twin = og.init(place / "graph", SCHEMA), og.init(place / "twin", SCHEMA)
     for each in (graph, twin):
         each.load(lines(FIRST), mode="append")
         if branch != "main":
@@ -68,7 +68,7 @@ def test_another_process_publishes_what_was_staged_here(tmp_path: Path, mode: st
     assert _named(graph, branch) == _named(twin, branch)
     assert graph.commits(branch)[0].graph_commit_id == done.stdout.strip()
     assert graph.commits(branch)[0].message == "from afar"
-    assert not list((tmp_path / "graph" / "_staged").glob("*"))
+    assert not list((place / "graph" / "_staged").glob("*"))
 
 
 def _named(graph: og.Graph, branch: str) -> list[tuple[str, ...]]:
@@ -90,8 +90,8 @@ def _named(graph: og.Graph, branch: str) -> list[tuple[str, ...]]:
         lambda entry: entry.pop("tables"),
     ],
 )
-def test_a_damaged_text_is_refused_and_changes_nothing(tmp_path: Path, damage: Any) -> None:
-    graph = og.init(tmp_path / "graph", SCHEMA)
+def test_a_damaged_text_is_refused_and_changes_nothing(place: Place, damage: Any) -> None:
+    graph = og.init(place / "graph", SCHEMA)
     entry = json.loads(graph.stage(lines(FIRST), mode="append").to_json())
     damage(entry)
 

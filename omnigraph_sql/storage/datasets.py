@@ -1,0 +1,66 @@
+"""What the manifest, the logs and the tables do alike with their datasets: create them once, and keep them small."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import lance
+import pyarrow as pa
+from lance.fragment import write_fragments
+from lance.optimize import Compaction
+
+from omnigraph_sql.errors import Storage
+from omnigraph_sql.storage.faults import LANCE_ERRORS
+from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.wholeness import new_fragments
+
+STORAGE_VERSION: Final = "2.2"
+_COMPACT_AT: Final = 32
+
+
+def new_session() -> Any:
+    """Caches that Lance shares between the datasets opened with it."""
+    return lance.Session()  # type: ignore[attr-defined]
+
+
+def stage_new(objects: ObjectStore, name: str, rows: pa.Table) -> Any:
+    """The files of a dataset that does not exist yet."""
+    staged: Any = write_fragments(
+        rows,
+        objects.uri(name),
+        mode="create",
+        return_transaction=True,
+        enable_stable_row_ids=True,
+        data_storage_version=STORAGE_VERSION,
+        storage_options=objects.root.storage_options,
+    )
+    objects.files.require_whole(name, new_fragments(staged.operation))
+    return staged
+
+
+def commit_new(objects: ObjectStore, name: str, staged: Any) -> Any:
+    """The first version of a dataset. Without retries: of several processes that create it at once, one succeeds."""
+    return lance.LanceDataset.commit(  # inline-commit-ok: nobody refers to it yet
+        objects.uri(name), staged, enable_stable_row_ids=True, max_retries=0, storage_options=objects.root.storage_options
+    )
+
+
+def is_crowded(dataset: Any) -> bool:
+    """Whether small fragments have piled up."""
+    return len(dataset.get_fragments()) > _COMPACT_AT
+
+
+def compact(objects: ObjectStore, name: str, dataset: Any) -> bool:
+    """Fold the fragments of a dataset when they are many; whether that was done."""
+    if not is_crowded(dataset):
+        return False
+    try:
+        plan = Compaction.plan(dataset, {})
+        if not plan.num_tasks():
+            return False
+        done: list[Any] = [task.execute(dataset) for task in plan.tasks]
+        objects.files.require_whole(name, (fragment for each in done for fragment in each.new_fragments))
+        Compaction.commit(dataset, done)  # inline-commit-ok: upkeep
+    except (*LANCE_ERRORS, Storage):
+        return False  # somebody else wrote meanwhile, or there is no space; the next writer tries again
+    return True

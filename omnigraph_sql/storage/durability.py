@@ -1,0 +1,88 @@
+"""Flushing to disk what a publish rests on, when asked to by `OMNIGRAPH_FSYNC=1`.
+
+Lance leaves its files to the operating system, which writes them when it likes: a commit survives the death of the process,
+but not necessarily a power cut. With the setting on, the files that a new version of a dataset brought, and the directories
+that name them, are on disk before the caller goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from omnigraph_sql.storage.faults import translate
+from omnigraph_sql.storage.wholeness import new_fragments, version_file
+
+FSYNC: Final = "OMNIGRAPH_FSYNC"
+
+
+def flush_version(dataset: Any, version: int, place: Path, root: Path, calls: Counter[str]) -> None:
+    """Flush what the version of a dataset added at `place`, a directory of the graph `root`."""
+    if _is_on():
+        _flush((place / name for name in _added(dataset, version, place)), root, calls)
+
+
+def flush_files(files: Iterable[Path], root: Path, calls: Counter[str]) -> None:
+    """Flush files of a graph that Lance wrote beside a version."""
+    if _is_on():
+        _flush(files, root, calls)
+
+
+def flush_directory(directory: Path, calls: Counter[str]) -> None:
+    """Flush the names in a directory, after a file was put there whose text is on disk already."""
+    if _is_on():
+        _sync(directory, calls)
+
+
+def _is_on() -> bool:
+    return os.environ.get(FSYNC) == "1"
+
+
+def _added(dataset: Any, version: int, place: Path) -> Iterator[str]:
+    """Names of the files that came with a version: rows, deletions, indexes, the transaction and the version itself."""
+    transaction = dataset.read_transaction(version)
+    operation = transaction.operation
+    for fragment in new_fragments(operation):
+        for file in fragment.files:
+            yield f"data/{file.path}"
+            yield from _inside(place, f"data/{file.path.removesuffix('.lance')}")  # large values stand beside their file
+    for fragment in getattr(operation, "updated_fragments", ()):
+        if fragment.deletion_file is not None:
+            yield fragment.deletion_file.path(fragment.id)
+    for index in getattr(operation, "new_indices", ()):
+        yield from _inside(place, f"_indices/{index.uuid}")
+    yield from _inside(place, f"_transactions/{transaction.read_version}-{transaction.uuid}.txn")
+    yield str(version_file(place, version).relative_to(place))
+
+
+def _inside(place: Path, name: str) -> Iterator[str]:
+    """A file, or the files of a directory; nothing, where Lance had nothing to put there."""
+    if (place / name).is_dir():
+        yield from (f"{name}/{each.name}" for each in (place / name).iterdir())
+    elif (place / name).exists():
+        yield name
+
+
+def _flush(files: Iterable[Path], root: Path, calls: Counter[str]) -> None:
+    directories: dict[Path, None] = {}
+    for file in files:
+        _sync(file, calls)
+        inside = [file.parent, *file.parent.parents]
+        directories |= dict.fromkeys(inside[: inside.index(root) + 1])
+    for directory in sorted(directories, key=lambda each: -len(each.parts)):
+        _sync(directory, calls)
+
+
+def _sync(path: Path, calls: Counter[str]) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise translate(error, str(path)) from error
+    calls["fsync"] += 1

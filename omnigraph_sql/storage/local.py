@@ -1,0 +1,132 @@
+"""Objects in a local directory.
+
+A write goes to a temporary file in the same directory, is flushed to disk and then renamed or linked into its place.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from omnigraph_sql.errors import Storage
+from omnigraph_sql.storage import durability
+from omnigraph_sql.storage.faults import translate
+from omnigraph_sql.storage.files import DatasetFiles, LocalFiles
+from omnigraph_sql.storage.objects import ObjectStore, Standing
+from omnigraph_sql.storage.roots import LocalRoot
+
+_TEMPORARY: Final = ".tmp-"
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
+
+
+class LocalObjects(ObjectStore):
+    """Objects as files."""
+
+    def __init__(self, root: LocalRoot) -> None:
+        super().__init__(root)
+        self._directory = root.path
+
+    def _path(self, name: str) -> Path:
+        return self._directory / name
+
+    @property
+    def files(self) -> DatasetFiles:
+        return LocalFiles(self._directory)
+
+    def standing(self) -> Standing:
+        if self._directory.is_file():
+            return Standing.FILE
+        return Standing.DIRECTORY if self._directory.exists() else Standing.NOTHING
+
+    def _unfit(self, name: str) -> str | None:
+        remedy = "put the graph on a local file system with hard links"
+        try:
+            created_once = self.write_text_if_absent(name, "") and not self.write_text_if_absent(name, "")
+        except Storage as error:
+            cause = error.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in _NO_LINKS:
+                raise
+            self.write_text(name, "")  # raises if nothing can be written at all: the right to it is missing
+            return remedy
+        return None if created_once else remedy
+
+    def _translate(self, error: Exception, name: str) -> Exception | None:
+        return translate(error, str(self._path(name))) if isinstance(error, OSError) else None
+
+    def _read(self, name: str) -> bytes:
+        return self._path(name).read_bytes()
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._write_chunks(name, [data])
+
+    def _create(self, name: str, data: bytes) -> bool:
+        temporary = self._temporary(name, [data])
+        try:
+            os.link(temporary, self._path(name))
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(temporary)
+        durability.flush_directory(self._path(name).parent, self.calls)
+        return True
+
+    def _exists(self, name: str) -> bool:
+        return self._path(name).exists()
+
+    def _has_prefix(self, name: str) -> bool:
+        return self._path(name).is_dir()
+
+    def _has_version(self, name: str) -> bool:
+        try:
+            with os.scandir(self._path(f"{name}/_versions")) as entries:
+                return any(entry.name.endswith(".manifest") for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def _rename(self, name: str, new_name: str) -> None:
+        self._path(new_name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(self._path(name), self._path(new_name))
+
+    def _delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self._path(name).unlink()
+
+    def _delete_prefix(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._path(name))
+
+    def _list(self, name: str) -> Iterable[str]:
+        try:
+            return [entry.name for entry in os.scandir(self._path(name)) if not entry.name.startswith(_TEMPORARY)]
+        except FileNotFoundError:
+            return []
+
+    def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
+        os.replace(self._temporary(name, chunks), self._path(name))
+        durability.flush_directory(self._path(name).parent, self.calls)
+
+    def _open(self, name: str) -> Any:
+        return pa.OSFile(str(self._path(name)))
+
+    def _temporary(self, name: str, chunks: Iterable[bytes]) -> str:
+        target = self._path(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.writelines(chunks)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        return temporary

@@ -1,0 +1,94 @@
+"""A write that takes changed, new and removed rows in pieces and becomes one commit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lance.dataset import LanceOperation, Transaction
+from lance.fragment import RowIdSequence, write_fragments
+
+from omnigraph_sql.storage.faults import guarded
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+
+Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+
+
+class RowStage:
+    """A write in the making that takes rows in pieces. Changed rows keep their identity."""
+
+    def __init__(self, handle: SnapshotHandle, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
+        self._path = handle.path
+        self._dataset = dataset = handle._dataset
+        self._finish = finish
+        self._new: list[Any] = []
+        self._rows = 0
+        self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
+
+    def add(self, rows: Rows) -> None:
+        """New rows."""
+        if isinstance(rows, pa.Table) and rows.num_rows == 0:
+            return
+        with guarded(self._path):
+            fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
+        self._new += fragments
+        self._rows += sum(each.num_rows for each in fragments)
+
+    def change(self, rows: pa.Table, row_ids: pa.Array, addresses: pa.Array) -> None:
+        """Rows that replace those with these row ids, which are at these addresses."""
+        if rows.num_rows == 0:
+            return
+        with guarded(self._path):
+            fragments = write_fragments(rows, self._dataset, mode="append")
+        start = 0
+        for fragment in fragments:
+            ids = row_ids.slice(start, fragment.num_rows).to_pylist()
+            fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
+            start += fragment.num_rows
+        self._new += fragments
+        self._rows += rows.num_rows
+        self.remove(addresses)
+
+    def remove(self, addresses: pa.Array) -> None:
+        """Take away the rows at these addresses."""
+        places = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
+        numbers, offsets = places >> np.uint64(32), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        for number in np.unique(numbers).tolist():
+            self._gone[number][offsets[numbers == number]] = True
+
+    def finish(self, operation_id: str) -> StagedHandle:
+        """The whole as one staged write."""
+        updated, emptied = [], []
+        for fragment in self._dataset.get_fragments():
+            gone = self._gone[fragment.fragment_id]
+            if not gone.any():
+                continue
+            with guarded(self._path):
+                after = fragment.delete(_addresses_filter(fragment.fragment_id, gone))
+            if after is None:
+                emptied.append(fragment.fragment_id)
+            else:
+                updated.append(after)
+        operation = LanceOperation.Update(
+            removed_fragment_ids=emptied,
+            updated_fragments=updated,
+            new_fragments=self._new,
+            fields_modified=[],
+            update_mode="rewrite_rows",
+        )
+        transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
+        return self._finish(transaction, operation_id, self._rows)
+
+
+def _addresses_filter(fragment_id: int, gone: npt.NDArray[np.bool_]) -> str:
+    """The filter for rows of a fragment, as the shorter of two lists."""
+    if gone.all():
+        return "true"
+    listed = gone if gone.sum() * 2 <= len(gone) else ~gone
+    addresses = np.flatnonzero(listed).astype(np.uint64) + (np.uint64(fragment_id) << np.uint64(32))
+    word = "IN" if listed is gone else "NOT IN"
+    return f"_rowaddr {word} ({', '.join(map(str, addresses.tolist()))})"

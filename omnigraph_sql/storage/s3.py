@@ -1,0 +1,217 @@
+"""Objects in an S3 bucket, or in a store that speaks like one.
+
+The store must honour conditional writes: `If-None-Match: *` creates an object only if there is none, `If-Match` replaces it
+only if it is still the one that was read. Listings and reads must see every write that was answered before.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from omnigraph_sql.errors import Configuration
+from omnigraph_sql.storage.faults import is_remote, translate
+from omnigraph_sql.storage.files import AcknowledgedFiles, DatasetFiles
+from omnigraph_sql.storage.objects import ObjectStore, Standing
+from omnigraph_sql.storage.roots import RETRIES, RETRY_SECONDS, S3Root
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_READ_AHEAD: Final = 8 << 20
+_DELETES: Final = 1000
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """An object with what tells its states apart."""
+
+    text: str
+    tag: str
+    modified: datetime
+    """When it was written, by the clock of the store."""
+
+
+class S3Objects(ObjectStore):
+    """Objects under a prefix of a bucket."""
+
+    def __init__(self, root: S3Root) -> None:
+        super().__init__(root)
+        self._store = _client(root)
+        import obstore
+
+        self._api = obstore
+
+    # Conditional writes
+
+    def read_tagged(self, name: str) -> Tagged | None:
+        """An object with its tag; None when there is none."""
+        with self._guard("read", name):
+            try:
+                found = self._api.get(self._store, name)
+                text = bytes(found.bytes()).decode("utf-8")
+            except FileNotFoundError as error:
+                if is_remote(error):
+                    raise
+                return None
+            return Tagged(text, found.meta["e_tag"] or "", found.meta["last_modified"])
+
+    def create_tagged(self, name: str, text: str) -> str | None:
+        """Create an object; its tag, or None when there is one already."""
+        with self._guard("write", name):
+            try:
+                return self._api.put(self._store, name, text.encode("utf-8"), mode="create")["e_tag"] or ""
+            except self._api.exceptions.AlreadyExistsError:
+                return None
+
+    def replace_tagged(self, name: str, text: str, tag: str) -> str | None:
+        """Replace an object that still has this tag; its new tag, or None when it is another one or gone."""
+        with self._guard("write", name):
+            try:
+                return self._api.put(self._store, name, text.encode("utf-8"), mode={"e_tag": tag})["e_tag"] or ""
+            except self._api.exceptions.PreconditionError:
+                return None
+            except FileNotFoundError as error:
+                if is_remote(error):
+                    raise
+                return None
+
+    def put(self, name: str, text: str) -> None:
+        """Write an object, whatever was there."""
+        with self._guard("write", name):
+            self._write(name, text.encode("utf-8"))
+
+    def discard(self, name: str) -> None:
+        """Delete an object; an absent one is success."""
+        with self._guard("delete", name):
+            self._delete(name)
+
+    def names_below(self, name: str) -> list[str]:
+        """Full names of all objects in a directory."""
+        with self._guard("list", name):
+            return sorted(self._below(name))
+
+    # The adapter
+
+    @property
+    def files(self) -> DatasetFiles:
+        return AcknowledgedFiles()
+
+    def standing(self) -> Standing:
+        with self._guard("exists", ""):
+            found = any(True for page in self._api.list(self._store) for _ in page)
+        return Standing.DIRECTORY if found else Standing.NOTHING
+
+    def _unfit(self, name: str) -> str | None:
+        first, second = self.create_tagged(name, ""), self.create_tagged(name, "")
+        ignored = first is None or second is not None or self.replace_tagged(name, "", '"0"') is not None
+        return "use a store that honours If-None-Match and If-Match in conditional writes" if ignored else None
+
+    def _translate(self, error: Exception, name: str) -> Exception | None:
+        if isinstance(error, OSError | self._api.exceptions.BaseError):
+            return translate(error, self.uri(name))
+        return None
+
+    def _read(self, name: str) -> bytes:
+        return bytes(self._api.get(self._store, name).bytes())
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._api.put(self._store, name, data, use_multipart=False)
+
+    def _create(self, name: str, data: bytes) -> bool:
+        try:
+            self._api.put(self._store, name, data, mode="create")
+        except self._api.exceptions.AlreadyExistsError:
+            return False
+        return True
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self._api.head(self._store, name)
+        except FileNotFoundError as error:
+            if is_remote(error):
+                raise
+            return False
+        return True
+
+    def _has_prefix(self, name: str) -> bool:
+        return any(True for _ in self._below(name))
+
+    def _has_version(self, name: str) -> bool:
+        return any(path.endswith(".manifest") for path in self._below(f"{name}/_versions"))
+
+    def _rename(self, name: str, new_name: str) -> None:
+        self._api.rename(self._store, name, new_name)
+
+    def _delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):  # S3 does not mind an absent object, some compatible stores do
+            self._api.delete(self._store, name)
+
+    def _delete_prefix(self, name: str) -> None:
+        paths = list(self._below(name))
+        for start in range(0, len(paths), _DELETES):
+            with suppress(FileNotFoundError):
+                self._api.delete(self._store, paths[start : start + _DELETES])
+
+    def _below(self, name: str) -> Iterator[str]:
+        for page in self._api.list(self._store, f"{name}/"):
+            yield from (entry["path"] for entry in page)
+
+    def _list(self, name: str) -> Iterable[str]:
+        found = self._api.list_with_delimiter(self._store, f"{name}/")
+        paths = [*(entry["path"] for entry in found["objects"]), *found["common_prefixes"]]
+        return [path.rstrip("/").rpartition("/")[2] for path in paths]
+
+    def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
+        self._api.put(self._store, name, iter(chunks))
+
+    def _open(self, name: str) -> Any:
+        return pa.PythonFile(io.BufferedReader(_Remote(self._api.open_reader(self._store, name), self, name)), mode="r")
+
+
+class _Remote(io.RawIOBase):
+    """An object as a file of the standard library, whose failures are errors of our family."""
+
+    def __init__(self, reader: Any, objects: S3Objects, name: str) -> None:
+        self._reader = reader
+        self._objects = objects
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with self._objects._translated(self._name):
+            data = bytes(self._reader.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _client(root: S3Root) -> S3Store:
+    try:
+        from obstore.store import S3Store
+    except ImportError:
+        text = f"{root} needs the package obstore, which is not installed"
+        raise Configuration(text, what="obstore", hint='run pip install "omnigraph-sql[s3]"') from None
+    settings = root.settings
+    config: dict[str, Any] = {
+        "region": settings.region,
+        "access_key_id": settings.access_key_id,
+        "secret_access_key": settings.secret_access_key,
+        "token": settings.session_token,
+        "endpoint": root.endpoint,
+        "virtual_hosted_style_request": not settings.path_style,
+    }
+    return S3Store(
+        root.bucket,
+        prefix=root.prefix or None,
+        config={name: value for name, value in config.items() if value is not None},  # type: ignore[arg-type]
+        client_options={"allow_http": settings.allow_http},
+        retry_config={"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
+    )

@@ -1,0 +1,48 @@
+"""Whether the files that a write left are as long as it says.
+
+On a full disk Lance can lose the last part of a data file without an error, and a version that refers to such a file can
+never be read. So nothing is committed before the lengths of its files were looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from omnigraph_sql.errors import Storage
+
+_NEWEST_NAME: Final = (1 << 64) - 1
+
+
+def new_fragments(operation: Any) -> Iterator[Any]:
+    """The fragments that an operation adds to its dataset."""
+    for name in ("fragments", "new_fragments"):
+        yield from getattr(operation, name, ())
+    for group in getattr(operation, "groups", ()):
+        yield from group.new_fragments
+
+
+def require_whole(fragments: Iterable[Any], place: Path) -> None:
+    """Raise when a data file of new fragments is shorter than it should be."""
+    for fragment in fragments:
+        for file in fragment.files:
+            path = place / "data" / file.path
+            if file.file_size_bytes and path.stat().st_size != file.file_size_bytes:
+                text = f"{path} was written in part only: the disk is full, or a limit of file sizes is reached"
+                raise Storage(text, storage_class="permanent", hint="free some space and try again")
+
+
+def retract_torn(dataset: Any, place: Path) -> None:
+    """Take back the newest version of a dataset if its files are not whole. Nobody can build on what nobody can read."""
+    version = int(dataset.version)
+    try:
+        require_whole(new_fragments(dataset.read_transaction(version).operation), place)
+    except Storage:
+        version_file(place, version).unlink()
+        raise
+
+
+def version_file(place: Path, version: int) -> Path:
+    """Where Lance keeps a version of a dataset; the newest one sorts first."""
+    return place / "_versions" / f"{_NEWEST_NAME - version:020}.manifest"

@@ -1,0 +1,136 @@
+"""What a worker does. Each job says a line for everything it can vouch for, after it was acknowledged."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import omnigraph_sql as og
+from omnigraph_sql import failpoints
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
+from tests.crash.world import edge, node
+from tests.simulation.drawing import draw
+from tests.simulation.engine import INSERT, perform
+
+Say = Callable[[str], object]
+CONFLICTS = (Conflict, ExpectedVersionMismatch)
+"""What a writer that lost against others may see; it may then repeat the write."""
+
+
+def busy(say: Say, root: str, seed: int, model: str) -> None:
+    """Writes at random until it is killed. Whoever knows seed and model knows what each write was."""
+    state = pickle.loads(Path(model).read_bytes())
+    graph = og.connect(root)
+    random = Random(seed)
+    say("ready")
+    while True:
+        operation = draw(random, state)
+        say("start")
+        try:
+            perform(graph, operation)
+        except OmnigraphError as error:
+            say(f"refused {error.kind}")
+            continue
+        say("done")
+        state = state.after(operation)
+
+
+def commits(say: Say, root: str, branch: str, name: str, count: int) -> None:
+    """Writes of its own to tables that all share: every third moves two tables at once."""
+    graph = og.connect(root)
+    say("ready")
+    for number in range(count):
+        key = f"{name}-{number}"
+        while True:
+            say(f"start {key}")
+            try:
+                commit = _commit(graph, branch, key, pair=number % 3 == 0)
+            except CONFLICTS as error:
+                say(f"conflict {error.kind}")
+                continue
+            say(f"done {key} {commit}")
+            break
+
+
+def _commit(graph: og.Graph, branch: str, key: str, *, pair: bool) -> str:
+    if pair:
+        records = [node("Person", name=key), edge("Knows", key, key, id=key)]
+        found = graph.load(records, mode="append", branch=branch).commit
+        assert found is not None
+        return found.graph_commit_id
+    mutated: Any = graph.mutate(INSERT, params={"name": key, "age": 1}, branch=branch)
+    return str(getattr(mutated.commit, "graph_commit_id", mutated.commit))
+
+
+def rounds(say: Say, root: str, gates: str, count: int, role: str) -> None:
+    """One side of a race, again and again; everyone starts when the gate of a round opens."""
+    graph = og.connect(root)
+    for number in range(count):
+        say(f"ready {number}")
+        _await(Path(gates) / str(number))
+        try:
+            ROLES[role](graph, number)
+        except CONFLICTS as error:
+            say(f"conflict {number} {error.kind}")
+        except OmnigraphError as error:
+            say(f"refused {number} {error.kind}")
+        else:
+            say(f"done {number}")
+
+
+def _await(path: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+
+
+ROLES: dict[str, Callable[[og.Graph, int], object]] = {
+    "delete the node": lambda graph, number: graph.mutate(
+        "query q($name: String) { delete Person where name = $name }", params={"name": f"p{number}"}
+    ),
+    "point an edge at it": lambda graph, number: graph.load(
+        [edge("Knows", "ann", f"p{number}", id=f"e{number}")], mode="append"
+    ),
+    "replace the teams": lambda graph, number: graph.load([node("Team", slug=f"t{number + 1}")], mode="overwrite"),
+    "join a team": lambda graph, number: graph.load([edge("Member", "ann", f"t{number}", id="m")], mode="merge"),
+}
+
+
+def keyed(say: Say, root: str, gate: str, key: str, kind: str) -> None:
+    """A load with an idempotency key, at the same time as others with the same one."""
+    graph = og.connect(root)
+    say("ready")
+    _await(Path(gate))
+    record = node("Team", slug=f"team-{key}") if kind == "Team" else node("Person", name=f"person-{key}")
+    while True:
+        try:
+            found = graph.load([record], mode="merge", idempotency_key=key).commit
+        except CONFLICTS:
+            continue
+        assert found is not None
+        say(f"done {found.graph_commit_id}")
+        return
+
+
+def paused(say: Say, root: str, rule: str) -> None:
+    """A write that takes its time at a failpoint."""
+    graph = og.connect(root)
+    os.environ[failpoints.VARIABLE] = rule
+    say("ready")
+    graph.load([node("Person", name="slow"), edge("Knows", "slow", "ann", id="slow")], mode="append")
+    say("done")
+
+
+JOBS: dict[str, Callable[..., None]] = {
+    "busy": busy,
+    "commits": commits,
+    "rounds": rounds,
+    "keyed": keyed,
+    "paused": paused,
+}

@@ -1,0 +1,252 @@
+"""Every operation that writes, for the cuts: what it runs on, what it does, and when its result must be there.
+
+A new writer is one more entry of `WRITERS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+import omnigraph_sql as og
+from omnigraph_sql.writes.staged import StagedLoad
+from tests.crash import world
+from tests.crash.world import DELETE, INSERT, OPERATIONS, UPDATE, abandon, edge, node
+
+SCHEMA = world.SCHEMA + "node Doc { slug: String @key  title: String?  vector: Vector(4)? @embed(title) }\n"
+ORDERS = pa.table({"id": [1, 2, 3], "text": ["a", "b", None]})
+CLAIM = "__init_claim.json"
+
+TABLE_VERSION = re.compile(r"(nodes|edges|tables)/[^/]+/(tree/.+/)?_versions/[0-9]+\.manifest")
+PUBLISH = re.compile(r"__manifest/(tree/.+/)?_versions/[0-9]+\.manifest")
+SIDECAR = re.compile(r"__recovery/[^./]+\.json")
+
+
+class Change(NamedTuple):
+    """One change of a name under the root: the call, the name it leaves or takes away, and the one it was made from."""
+
+    call: str
+    name: str
+    source: str = ""
+
+
+class Expected(NamedTuple):
+    visible: bool
+    """Whether the operation's result is there."""
+    audited: bool
+    """Whether recovery must have dealt with it, once."""
+
+
+Oracle = Callable[[Sequence[Change], Sequence[Change]], Expected]
+"""From the changes before the cut, and all of them, to what must be there."""
+
+
+def table_versions(changes: Sequence[Change]) -> int:
+    return sum(each.call == "link" and TABLE_VERSION.fullmatch(each.name) is not None for each in changes)
+
+
+def is_published(changes: Sequence[Change]) -> bool:
+    return any(each.call == "link" and PUBLISH.fullmatch(each.name) for each in changes)
+
+
+def protocol(before: Sequence[Change], whole: Sequence[Change]) -> Expected:
+    """The write protocol: visible from the publish on, or once the head of every table has moved."""
+    wanted = table_versions(whole)
+    complete = wanted > 0 and table_versions(before) == wanted
+    sidecars = [each.call for each in before if SIDECAR.fullmatch(each.name)]
+    return Expected(is_published(before) or complete, audited=sidecars[-1:] == ["rename"])
+
+
+def from_the(call: str, name: str) -> Oracle:
+    """One change decides."""
+    pattern = re.compile(name)
+
+    def oracle(before: Sequence[Change], whole: Sequence[Change]) -> Expected:
+        assert any(each.call == call and pattern.fullmatch(each.name) for each in whole), "the deciding change never came"
+        return Expected(any(each.call == call and pattern.fullmatch(each.name) for each in before), audited=False)
+
+    return oracle
+
+
+def recovered(*, visible: bool) -> Oracle:
+    """An operation whose fate was sealed before: recovery ends the same way wherever it is cut."""
+    return lambda *_: Expected(visible, audited=True)
+
+
+def seeded(root: Path) -> og.Graph:
+    graph = og.init(root, SCHEMA, actor=world.ACTOR)
+    graph.load(world.SEED, mode="append")
+    return graph
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One operation."""
+
+    run: Callable[[Any], object]
+    """Gets what `opening` returned. The changes of this part are counted and cut."""
+    prepare: Callable[[Path], object] = seeded
+    oracle: Oracle = protocol
+    opening: Callable[[Path], Any] = lambda root: og.connect(root, embedder="mock")
+    again: Callable[[Any], object] | None = None
+    """How an operation that was undone is repeated, where that is not `run`."""
+    litters: bool = False
+    """Whether it may leave table branches that nobody uses, for a cleanup to find."""
+
+
+def on_draft(root: Path) -> None:
+    seeded(root).create_branch("draft")
+
+
+def on_own_draft(root: Path) -> None:
+    """A branch with tables of its own."""
+    on_draft(root)
+    OPERATIONS["first_touch_many"](og.connect(root))
+
+
+def with_orders(root: Path) -> None:
+    tables = seeded(root).tables()
+    tables.create_table("main", "orders", ORDERS)
+    tables.define_view("main", "v", "select 1", dialect="duckdb", columns=["x"])
+
+
+def dropped(root: Path) -> None:
+    """A table that was there and is gone, so that it must come back above its last version."""
+    with_orders(root)
+    og.connect(root).tables().drop("main", "orders")
+
+
+def half_done(operation: str, point: str, base: Callable[[Path], object] = seeded) -> Callable[[Path], None]:
+    """An operation whose writer stopped at a failpoint."""
+
+    def prepare(root: Path) -> None:
+        base(root)
+        graph = og.connect(root)
+        abandon(point, lambda: WRITERS[operation].run(graph))
+
+    return prepare
+
+
+def stage(root: Path, branch: str = "main") -> None:
+    on_draft(root)
+    graph = og.connect(root)
+    records = [node("Person", name="cleo"), edge("Knows", "cleo", "ann", id="k2")]
+    (root.parent / "staged.json").write_text(graph.stage(records, mode="append", branch=branch).to_json(), "utf-8")
+
+
+def publish_staged(graph: og.Graph) -> None:
+    text = (Path(graph.uri).parent / "staged.json").read_text("utf-8")
+    graph.publish(StagedLoad.from_json(text), actor="op")
+
+
+def stage_again(branch: str) -> Callable[[og.Graph], None]:
+    def again(graph: og.Graph) -> None:
+        records = [node("Person", name="cleo"), edge("Knows", "cleo", "ann", id="k2")]
+        graph.publish(graph.stage(records, mode="append", branch=branch))
+
+    return again
+
+
+def initialise(root: Path) -> None:
+    og.init(root, SCHEMA, actor=world.ACTOR)
+
+
+def initialise_again(root: Path) -> None:
+    (root / CLAIM).unlink(missing_ok=True)
+    og.init(root, SCHEMA, actor=world.ACTOR, force=True)
+
+
+def load(*records: str, mode: str, **options: Any) -> Callable[[og.Graph], object]:
+    return lambda graph: graph.load(list(records), mode=mode, actor="op", **options)
+
+
+def mutate(source: str, **options: Any) -> Callable[[og.Graph], object]:
+    return lambda graph: graph.mutate(source, actor="op", **options)
+
+
+def tables(write: Callable[[Any], object], branch: str = "main") -> Callable[[og.Graph], object]:
+    return lambda graph: write(graph.tables(branch, actor="op"))
+
+
+def itself(root: Path) -> Path:
+    return root
+
+
+BOTH = (node("Person", name="cleo"), edge("Knows", "cleo", "ann", id="k2"))
+MANY = (node("Person", name="cleo"), node("Team", slug="blue"), BOTH[1], edge("Member", "cleo", "blue", id="m2"))
+TEAMS = (node("Team", slug="red"), node("Team", slug="blue"), edge("Member", "bob", "blue", id="m2"))
+MORE = pa.table({"id": [4]})
+CHANGED = pa.table({"id": [2, 9], "text": ["c", "z"]})
+
+WRITERS: dict[str, Writer] = {
+    "init": Writer(
+        initialise,
+        prepare=lambda _: None,
+        oracle=from_the("link", r"__manifest/_versions/[0-9]+\.manifest"),
+        opening=itself,
+        again=initialise_again,
+    ),
+    "append": Writer(load(node("Person", name="cleo"), mode="append")),
+    "append_many": Writer(load(*MANY, mode="append")),
+    "merge": Writer(load(node("Person", name="ann", age=31), edge("Knows", "ann", "ann", id="k1"), mode="merge")),
+    "overwrite": Writer(load(*TEAMS, mode="overwrite")),
+    "insert": Writer(mutate(INSERT, params={"name": "cleo"})),
+    "update": Writer(mutate(UPDATE)),
+    "delete": Writer(mutate(DELETE)),
+    "embed": Writer(load(node("Doc", slug="a", title="tide"), mode="append")),
+    "first_touch": Writer(mutate(INSERT, params={"name": "cleo"}, branch="draft"), on_draft),
+    "first_touch_many": Writer(load(*BOTH, mode="append", branch="draft"), on_draft),
+    "first_touch_delete": Writer(mutate(DELETE, branch="draft"), on_draft),
+    "second_touch": Writer(load(*TEAMS, edge("Knows", "bob", "ann", id="k9"), mode="merge", branch="draft"), on_own_draft),
+    "create_branch": Writer(
+        lambda graph: graph.create_branch("new"), oracle=from_the("link", r"__manifest/_refs/branches/new\.json")
+    ),
+    "delete_branch": Writer(
+        lambda graph: graph.delete_branch("draft"),
+        on_own_draft,
+        oracle=from_the("unlink", r"__manifest/_refs/branches/draft\.json"),
+        litters=True,
+    ),
+    "create_table": Writer(tables(lambda to: to.create_table("staging", "orders", ORDERS))),
+    "create_table_again": Writer(tables(lambda to: to.create_table("main", "orders", MORE)), dropped),
+    "create_table_on_draft": Writer(tables(lambda to: to.create_table("main", "orders", ORDERS), "draft"), on_draft),
+    "replace_table": Writer(tables(lambda to: to.create_table("main", "orders", MORE, replace=True)), with_orders),
+    "append_rows": Writer(tables(lambda to: to.append("main", "orders", MORE)), with_orders),
+    "delete_rows": Writer(tables(lambda to: to.delete("main", "orders", "id = 2")), with_orders),
+    "upsert_rows": Writer(tables(lambda to: to.upsert("main", "orders", CHANGED, ["id"])), with_orders),
+    "rename_table": Writer(tables(lambda to: to.rename("main", "orders", "done", "clean")), with_orders),
+    "define_view": Writer(
+        tables(lambda to: to.define_view("main", "w", "select 2", dialect="duckdb", columns=["y"])), with_orders
+    ),
+    "table_to_view": Writer(
+        tables(lambda to: to.define_view("main", "orders", "select 2", dialect="duckdb", columns=["y"], replace=True)),
+        with_orders,
+    ),
+    "view_to_table": Writer(tables(lambda to: to.create_table("main", "v", MORE, replace=True)), with_orders),
+    "drop_table": Writer(tables(lambda to: to.drop("main", "orders")), with_orders),
+    "publish_staged": Writer(publish_staged, stage, again=stage_again("main")),
+    "publish_staged_on_draft": Writer(publish_staged, lambda root: stage(root, "draft"), again=stage_again("draft")),
+    "recover_back": Writer(
+        og.connect, half_done("append_many", "write.post_table_commit@2"), recovered(visible=False), itself
+    ),
+    "recover_forward": Writer(
+        og.connect, half_done("append_many", "write.post_effects_pre_publish"), recovered(visible=True), itself
+    ),
+    "recover_published": Writer(
+        og.connect, half_done("append_many", "publish.after_merge"), recovered(visible=True), itself
+    ),
+    "recover_fork_back": Writer(
+        og.connect, half_done("first_touch_many", "write.post_table_commit@1", on_draft), recovered(visible=False), itself
+    ),
+    "recover_fork_forward": Writer(
+        og.connect,
+        half_done("first_touch_many", "write.post_effects_pre_publish", on_draft),
+        recovered(visible=True),
+        itself,
+    ),
+}

@@ -1,0 +1,97 @@
+"""A busy writer, killed at any time: what it was told is done is there, and nothing is half there."""
+
+import pickle
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import omnigraph_sql as og
+from tests.concurrency.workers import Team, team
+from tests.simulation.drawing import draw
+from tests.simulation.engine import observe
+from tests.simulation.model import SCHEMA, Model, Operation, Refused
+
+LONGEST = 0.25
+"""Seconds a writer lives at most, once it has opened the graph."""
+
+
+def replayed(model: Model, seed: int, said: Iterable[str]) -> tuple[Model, Operation | None]:
+    """The model after what a worker was told is done, and the operation it was at when it died."""
+    random = Random(seed)
+    under_way: Operation | None = None
+    for line in said:
+        word, _, kind = line.partition(" ")
+        if word == "start":
+            assert under_way is None
+            under_way = draw(random, model)
+        elif word == "done":
+            assert under_way is not None
+            model, under_way = model.after(under_way), None
+        elif word == "refused":
+            assert under_way is not None
+            with pytest.raises(Refused) as refused:
+                model.after(under_way)
+            assert kind in refused.value.kinds
+            under_way = None
+    return model, under_way
+
+
+def possible(model: Model, under_way: Operation | None) -> list[Model]:
+    if under_way is None:
+        return [model]
+    try:
+        return [model, model.after(under_way)]
+    except Refused:
+        return [model]
+
+
+def settled(root: Path, models: list[Model], what: str) -> Model:
+    """The model that the reopened graph shows."""
+    graph = og.connect(root)
+    found = {branch: observe(graph, branch) for branch in graph.branches()}
+    matching = [each for each in models if each.branches == found]
+    assert matching, f"{what}: the graph shows {found}, expected one of {[each.branches for each in models]}"
+    assert graph.recoveries()["pending"] == []
+    for branch in graph.branches():
+        history = graph.commits(branch)
+        parents = [commit.parent_commit_id for commit in history]
+        assert parents == [*(commit.graph_commit_id for commit in history[1:]), None], f"{what}: {branch} is not one chain"
+    return matching[-1]
+
+
+def cycle(workers: Team, root: Path, model: Model, seed: int) -> tuple[Model, int]:
+    """One life of a writer. Returns the model and the number of writes it was told are done."""
+    path = workers.directory / "model"
+    path.write_bytes(pickle.dumps(model))
+    writer = workers.start("busy", root=str(root), seed=seed, model=str(path))
+    writer.await_line("ready")
+    time.sleep(Random(seed).uniform(0, LONGEST))
+    writer.kill()
+    said = writer.said()
+    after, under_way = replayed(model, seed, said)
+    return settled(root, possible(after, under_way), f"seed {seed}, killed in {under_way}"), said.count("done")
+
+
+def check(directory: Path, seeds: range) -> None:
+    root = directory / "g"
+    og.init(root, SCHEMA)
+    model, done = Model(), 0
+    with team(directory / "workers") as workers:
+        for seed in seeds:
+            model, acknowledged = cycle(workers, root, model, seed)
+            done += acknowledged
+    assert done > len(seeds) / 2, "the writers hardly wrote; the test proves nothing"
+
+
+@pytest.mark.parametrize("start", [0, 25])
+def test_random_kills(tmp_path: Path, start: int) -> None:
+    check(tmp_path, range(start, start + 25))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(1000, 2000, 50))
+def test_many_random_kills(tmp_path: Path, start: int) -> None:
+    check(tmp_path, range(start, start + 50))

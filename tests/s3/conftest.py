@@ -1,0 +1,19 @@
+"""Graphs on an S3 of the tests' own, whatever `--store` says."""
+
+import itertools
+import os
+
+import pytest
+
+from tests import stores
+from tests.stores import S3Place
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def root(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> S3Place:
+    """A prefix of its own, and the environment in which it is reached."""
+    for name, value in stores.settings(s3_endpoint).items():
+        monkeypatch.setenv(name, value)
+    return S3Place(s3_endpoint, f"s3-{os.getpid()}-{next(_numbers)}")

@@ -1,0 +1,87 @@
+"""Operations at random: few names, so that they meet; mostly sound, sometimes not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from tests.simulation.model import (
+    ENDS,
+    AppendRows,
+    CreateBranch,
+    CreateTable,
+    DefineView,
+    DeleteBranch,
+    DeleteRows,
+    Drop,
+    Insert,
+    Load,
+    Model,
+    Operation,
+    Record,
+    Remove,
+    Rename,
+    SetAge,
+)
+
+PEOPLE = [f"p{number}" for number in range(8)]
+TEAMS = ["red", "blue", "green"]
+BRANCHES = ["draft", "test", "team/a"]
+TABLES = ["orders", "items"]
+
+
+def draw(random: Random, model: Model) -> Operation:
+    kinds: list[tuple[int, Callable[[Random, Model], Operation]]] = [
+        (30, _load),
+        (12, lambda random, model: Insert(_branch(random, model), random.choice(PEOPLE), random.choice([None, 1, 2]))),
+        (10, lambda random, model: SetAge(_branch(random, model), random.choice(PEOPLE), random.randrange(100))),
+        (8, lambda random, model: Remove(_branch(random, model), random.choice(PEOPLE))),
+        (8, lambda random, model: CreateBranch(random.choice(BRANCHES), random.choice(sorted(model.branches)))),
+        (5, lambda random, _: DeleteBranch(random.choice(BRANCHES))),
+        (27, _relational),
+    ]
+    (chosen,) = random.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])
+    return chosen(random, model)
+
+
+def _branch(random: Random, model: Model) -> str:
+    return random.choice(["main", *sorted(model.branches)])
+
+
+def _load(random: Random, model: Model) -> Load:
+    branch = _branch(random, model)
+    here = model.branches[branch]
+    mode = random.choice(["append", "merge", "merge", "overwrite"])
+    new = [name for name in PEOPLE if name not in here["Person"]] if mode == "append" else PEOPLE
+    people = random.sample(new, min(len(new), random.randrange(3)))
+    records = [Record("Person", name, random.choice([None, 7])) for name in people]
+    if random.random() < 0.4:
+        records += [Record("Team", slug) for slug in random.sample(TEAMS, random.randrange(1, 3))]
+    for edge, chance in (("Knows", 0.4), ("Member", 0.3)):
+        if random.random() < chance:
+            records += _edges(random, edge, [*sorted(here["Person"]), *people])
+    return Load(branch, mode, tuple(records or [Record("Person", random.choice(PEOPLE), 9)]))
+
+
+def _edges(random: Random, edge: str, people: list[str]) -> list[Record]:
+    ends = ENDS[edge]
+    keys = random.sample(range(6), random.randrange(1, 3))
+    places = {"Person": people or PEOPLE, "Team": TEAMS}
+    start, end = (places[kind] for kind in ends)
+    return [Record(edge, f"{edge[0]}{key}", ends=(random.choice(start), random.choice(end))) for key in keys]
+
+
+def _relational(random: Random, model: Model) -> Operation:
+    branch, name = _branch(random, model), random.choice(TABLES)
+    numbers = tuple(random.sample(range(10), random.randrange(1, 4)))
+    possible: list[Operation] = [
+        CreateTable(branch, name, numbers, replace=random.random() < 0.5),
+        CreateTable(branch, name, numbers, replace=False),
+        AppendRows(branch, name, numbers),
+        AppendRows(branch, name, numbers),
+        DeleteRows(branch, name, random.randrange(10)),
+        DefineView(branch, name, f"select {numbers[0]} as n"),
+        Rename(branch, name, random.choice(TABLES)),
+        Drop(branch, name),
+    ]
+    return random.choice(possible)

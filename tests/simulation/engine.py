@@ -1,0 +1,112 @@
+"""The operations of the model on a real graph, and what that graph shows in the words of the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+import omnigraph_sql as og
+from omnigraph_sql.manifest.relations import relations
+from tests.simulation.model import (
+    AppendRows,
+    Branch,
+    CreateBranch,
+    CreateTable,
+    DefineView,
+    DeleteBranch,
+    DeleteRows,
+    Drop,
+    Insert,
+    Load,
+    Operation,
+    Remove,
+    Rename,
+    SetAge,
+    empty,
+)
+
+INSERT = "query q($name: String, $age: I32?) { insert Person { name: $name, age: $age } }"
+SET_AGE = "query q($name: String, $age: I32) { update Person set { age: $age } where name = $name }"
+REMOVE = "query q($name: String) { delete Person where name = $name }"
+SCHEMA_NAME = "main"
+
+
+def perform(graph: og.Graph, operation: Operation) -> str | None:
+    """Run an operation; the id of its commit, if it made one."""
+    match operation:
+        case Load():
+            lines = [json.dumps(record.to_json()) for record in operation.records]
+            return _id(graph.load(lines, mode=operation.mode, branch=operation.branch).commit)
+        case Insert(branch, name, age):
+            return _id(graph.mutate(INSERT, params={"name": name, "age": age}, branch=branch).commit)
+        case SetAge(branch, name, age):
+            return _id(graph.mutate(SET_AGE, params={"name": name, "age": age}, branch=branch).commit)
+        case Remove(branch, name):
+            return _id(graph.mutate(REMOVE, params={"name": name}, branch=branch).commit)
+        case CreateBranch(name, base):
+            graph.create_branch(name, base)
+        case DeleteBranch(name):
+            graph.delete_branch(name)
+        case _:
+            return _id(_perform_relational(graph, operation))
+    return None
+
+
+def _perform_relational(graph: og.Graph, operation: Operation) -> Any:
+    match operation:
+        case CreateTable(branch, name, rows, replace):
+            return graph.tables(branch).create_table(SCHEMA_NAME, name, _rows(rows), replace=replace)
+        case AppendRows(branch, name, rows):
+            return graph.tables(branch).append(SCHEMA_NAME, name, _rows(rows))
+        case DeleteRows(branch, name, number):
+            return graph.tables(branch).delete(SCHEMA_NAME, name, f"n = {number}")
+        case DefineView(branch, name, sql):
+            to = graph.tables(branch)
+            return to.define_view(SCHEMA_NAME, name, sql, dialect="duckdb", columns=["n"], replace=True)
+        case Rename(branch, name, new_name):
+            return graph.tables(branch).rename(SCHEMA_NAME, name, new_name)
+        case Drop(branch, name):
+            return graph.tables(branch).drop(SCHEMA_NAME, name)
+    raise AssertionError(operation)
+
+
+def _rows(numbers: tuple[int, ...]) -> pa.Table:
+    return pa.table({"n": pa.array(numbers, pa.int64())})
+
+
+def _id(commit: Any) -> str | None:
+    if commit is None or isinstance(commit, str):
+        return commit
+    found: str = commit.graph_commit_id
+    return found
+
+
+def observe(graph: og.Graph, branch: str, **at: Any) -> Branch:
+    """A branch in the words of the model, now or at an earlier version."""
+    found = empty()
+    for line in graph.export(branch, **at):
+        record = json.loads(line)
+        data = record["data"]
+        if "edge" in record:
+            found[record["edge"]][data["id"]] = (record["from"], record["to"])
+        else:
+            found[record["type"]][data["id"]] = data.get("age")
+    snapshot = graph.snapshot(branch=branch, **at)
+    for each in relations(snapshot):
+        if each.definition is not None:
+            found["relations"][each.name] = each.definition["sql"]
+        else:
+            found["relations"][each.name] = _numbers(Path(graph.uri), snapshot.entry(each.table_key))
+    return found
+
+
+def _numbers(root: Path, entry: Any) -> tuple[int, ...]:
+    """Read past the engine, so that what is published is what is in the table."""
+    place = root / entry.path if entry.branch is None else root / entry.path / "tree" / entry.branch
+    table = lance.dataset(str(place), version=entry.version).to_table()
+    assert table.num_rows == entry.row_count
+    return tuple(sorted(table.column("n").to_pylist()))
