@@ -128,7 +128,7 @@ class SearchCache:
             else:
                 values = stored_values(handle, column, [each.id for each in some.fragments])
                 made.append(form.build(watch.reading(values), some.rows))
-        whole = form.merge(made)
+        whole = form.combine(made)
         if self._saves and self._storage.derived.write(form.kind, key, {"table": handle.path}, form.write(whole)):
             found = self._known(form, key, group.rows)  # mapped, so that it takes little memory
         if found is None:

@@ -36,7 +36,7 @@ class Form(Generic[Part]):
     kind: str
     name: str
     build: Callable[[Iterator[pa.Array], int], Part]
-    merge: Callable[[Sequence[Part]], Part]
+    combine: Callable[[Sequence[Part]], Part]
     write: Callable[[Part], Arrays]
     read: Callable[[Arrays], Part]
     size: Callable[[Part], int]
