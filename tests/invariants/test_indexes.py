@@ -57,8 +57,8 @@ def test_every_declared_index_is_built_in_one_commit(graph: og.Graph) -> None:
 
     assert len(graph.commits()) == commits + 1
     assert graph.commits()[0].actor_id == "ada"
-    assert indexes(graph, "node:Doc") == {name: "BTREE" for name in ("id", "slug", "title", "kind", "pages")}
-    assert indexes(graph, "edge:Cites") == {name: "BTREE" for name in ("id", "src", "dst")}
+    assert indexes(graph, "node:Doc") == dict.fromkeys(("id", "slug", "title", "kind", "pages"), "BTREE")
+    assert indexes(graph, "edge:Cites") == dict.fromkeys(("id", "src", "dst"), "BTREE")
     assert indexes(graph, "node:Empty") == {}
     assert graph.query(FIND).to_pylist() == before == [{"e.slug": "d8", "e.pages": 8}]
     assert "node:Doc.id: BTREE, all rows" in graph.explain(FIND).indexes
