@@ -43,6 +43,8 @@ ogsql mutate /tmp/harbour record_call --query harbour.gq --branch survey --as gr
     --params '{"ship": "9700011", "port": "DEHAM", "arrived": "2026-03-09T13:20:00Z"}'
 ogsql commit list /tmp/harbour --branch survey
 ogsql query /tmp/harbour within_reach --query harbour.gq --params '{"from": "NLRTM", "draught": 9.0}'
+ogsql ensure-indices /tmp/harbour
+ogsql explain /tmp/harbour within_reach --query harbour.gq --params '{"from": "NLRTM", "draught": 9.0}' --analyze
 diff <(ogsql export /tmp/harbour) <(ogsql export /tmp/harbour --branch survey)
 """
 
@@ -161,15 +163,19 @@ def change(graph: omnigraph_sql.Graph) -> None:
 
 
 def ask(graph: omnigraph_sql.Graph) -> None:
-    title("8. Ask both branches: words, meaning and traversals")
+    title("8. Ask both branches: words, meaning and traversals in one query")
     queries = read("harbour.gq")
-    asked = {"find_ports": {"text": "deep container terminal"}, "tonnage_by_owner": {"since": "2026-01-01T00:00:00Z"}}
+    hybrid = {"from": "LKCMB", "text": "a passage up a tidal river"}
+    asked = {"reachable_like": hybrid, "tonnage_by_owner": {"since": "2026-01-01T00:00:00Z"}}
     for name, params in asked.items():
         for branch in ("main", "survey"):
             result = graph.query(queries, name, params, branch=branch)
             print(f"    {name} on {branch}: {len(result)} rows")
             for row in result.to_json()[:3]:
                 print(f"      {shortened(json.dumps(row, ensure_ascii=False), 110)}")
+    print("\n    how `within_reach` runs, with the rows and the time of each step:\n")
+    explained = graph.explain(queries, "within_reach", {"from": "NLRTM", "draught": 9.0}, analyze=True)
+    indented("\n".join(explained.steps.lines()))
 
 
 def keyed(record: str) -> tuple[tuple[str, str], str]:

@@ -21,6 +21,8 @@ _PLUMBING = (
 _JOINS = {"LeftAnti": "anti-join", "RightAnti": "anti-join", "LeftSemi": "semi-join", "RightSemi": "semi-join"}
 _PLACE = re.compile(r"@\d+")
 _UNNESTED = re.compile(r"__unnest_placeholder\((.*?)\),depth=\d+\)")
+_NUMBER = re.compile(r"row_number\(\) ORDER BY \[.*?\] \w+ BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW")
+_SAME = re.compile(r"(\S+) as \1(?=,|$)")
 _LONGEST = 160
 
 
@@ -54,7 +56,7 @@ class Reader:
 
     def _plain(self, text: str) -> str:
         """An expression as people would write it."""
-        text = _PLACE.sub("", _UNNESTED.sub("it", text))
+        text = _SAME.sub(r"\1", _NUMBER.sub("place", _PLACE.sub("", _UNNESTED.sub("it", text))))
         for name, function in self.session.planned.plan.functions.items():
             if isinstance(function, fn.Get | fn.IdRank):
                 column = function.column if isinstance(function, fn.Get) else "id"
@@ -120,9 +122,10 @@ class Reader:
             return Step(f"aggregate {self._plain(details)}", inputs)
         mode, keys, calls = found.groups()
         by = f" by {self._plain(keys)}" if keys else ""
+        expected = 1 if not keys else None if inputs[0].estimated is None else -(-inputs[0].estimated // 10)
+        if keys and not calls:
+            return Step(f"distinct {self._plain(keys)}", inputs, (), expected)
         partial = " (each thread its share)" if mode.startswith("Partial") else ""
-        number = inputs[0].estimated
-        expected = 1 if not keys else None if number is None else -(-number // 10)
         return Step(f"aggregate{by}: {self._plain(calls)}{partial}", inputs, (), expected)
 
     def sort(self, details: str, inputs: tuple[Step, ...]) -> Step:

@@ -163,7 +163,7 @@ def _loop() -> _Loop:
 
 @atexit.register
 def _stop_all() -> None:
-    """Wait for the threads of the engine: one that enters or leaves Python as it goes away would end the process badly."""
+    """Wait for the threads of the engine: one that enters or leaves Python while it goes away ends the process badly."""
     if _started is None or _started[0] != os.getpid():
         return
     for stream in list(_LIVE):

@@ -27,7 +27,7 @@ class Form(Generic[Part]):
         kind: The directory of its files.
         name: Tells files of this form from those of any other, an older one for instance.
         build: From the values, and how many there are.
-        merge: From the parts of neighbouring rows.
+        combine: From the parts of neighbouring rows.
         write: To arrays by name.
         read: From such arrays, without a copy. What does not fit together is a `KeyError` or a `ValueError`.
         size: How many rows a part has.

@@ -13,7 +13,7 @@ SCHEMAS = ["harbour.pg", "harbour_v2.pg"]
 def test_the_queries_have_neither_errors_nor_warnings() -> None:
     result = ogsql("lint", "harbour.pg", "harbour.gq", cwd=QUICKSTART)
 
-    assert (result.status, result.out) == (0, "10 queries checked in harbour.gq: 0 errors, 0 warnings\n")
+    assert (result.status, result.out) == (0, "11 queries checked in harbour.gq: 0 errors, 0 warnings\n")
 
 
 def test_the_files_are_formatted() -> None:
@@ -51,7 +51,7 @@ def test_the_demonstration_runs(tmp_path: Path) -> None:
 
     assert (result.returncode, result.stderr) == (0, "")
     for fragment in (
-        "10 queries, 0 errors, 0 warnings",
+        "11 queries, 0 errors, 0 warnings",
         " --> big_ports.gq:5:12",
         "did you mean `tonnes`?",
         "1. scan Ship as s",
@@ -61,6 +61,9 @@ def test_the_demonstration_runs(tmp_path: Path) -> None:
         "ada    first load",
         '    - HomedAt from: "9700059", to: "DEDUI"\n',
         '    + Call from: "9700011", to: "DEHAM"',
+        "reachable_like on main: 3 rows",
+        "reachable_like on survey: 3 rows",
+        "expand: within 1 to 3 hops along Lane (out)",
     ):
         assert fragment in result.stdout
     assert not list(tmp_path.iterdir())
