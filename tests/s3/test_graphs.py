@@ -73,7 +73,7 @@ def test_a_graph_lives_under_a_prefix(root: S3Place, monkeypatch: pytest.MonkeyP
 
 
 def test_a_graph_is_made_once(root: S3Place) -> None:
-    with pytest.raises(NotFound, match="is not a graph"):
+    with pytest.raises(NotFound, match="there is no graph at"):
         og.connect(root)
     og.init(root, "node T { name: String @key }")
 
