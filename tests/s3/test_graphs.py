@@ -83,6 +83,18 @@ def test_a_graph_is_made_once(root: S3Place) -> None:
     assert not (root / "__init_claim.json").exists()
 
 
+def test_an_init_that_died_is_taken_over(root: S3Place) -> None:
+    assert run_child(root, "init", OMNIGRAPH_FAILPOINTS="init.after_contract_written=exit") == DIED
+    with pytest.raises(NotFound, match="is not a graph") as missing:
+        og.connect(root)
+    assert missing.value.hint == "it is being created, or that was interrupted: run init again"
+
+    graph = og.init(root, SCHEMA)
+
+    assert rows(graph) == {}
+    assert not [each for each in root.iterdir() if each.name.startswith("__init_claim")]
+
+
 @pytest.mark.parametrize(
     ("point", "kind"),
     [("write.post_table_commit=exit@2", "RolledBack"), ("write.post_effects_pre_publish=exit", "RolledForward")],
