@@ -27,6 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=["local", "s3"], default="local", help="where the graphs of the store suites live")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--store") != "local":
+        skip = pytest.mark.skip(reason="is about directories")
+        for item in items:
+            if item.get_closest_marker("local") is not None:
+                item.add_marker(skip)
+
+
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """An S3 of this run's own."""

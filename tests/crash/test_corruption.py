@@ -30,6 +30,8 @@ from tests.crash.world import (
     seeded,
 )
 
+pytestmark = pytest.mark.local
+
 PEOPLE = "query q() { match { $p: Person } return { $p.name } }"
 TEAMS = "query q() { match { $t: Team } return { $t.slug } }"
 SOURCE, IR, STATE = "_schema.pg", "_schema.ir.json", "__schema_state.json"

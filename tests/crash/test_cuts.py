@@ -8,6 +8,8 @@ import pytest
 from tests.crash.cuts import Cutter, Rehearsal, Unavailable, compile_cutter, failures, rehearse, telling
 from tests.crash.cuts_writers import WRITERS
 
+pytestmark = pytest.mark.local
+
 PARTS = 4
 """Of the cuts of one writer, so that they can run side by side."""
 

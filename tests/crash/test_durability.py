@@ -15,6 +15,8 @@ import omnigraph_sql as og
 from omnigraph_sql import errors
 from tests.crash.world import CHILD, INSERT, ROOT, assert_settled, names, prepared, reopened, seeded
 
+pytestmark = pytest.mark.local
+
 
 def flushed(graph: og.Graph) -> Counter[str]:
     return Counter({part: calls["fsync"] for part, calls in graph._engine.calls.items() if calls["fsync"]})

@@ -14,6 +14,8 @@ from tests.simulation.drawing import draw
 from tests.simulation.engine import observe
 from tests.simulation.model import SCHEMA, Model, Operation, Refused
 
+pytestmark = pytest.mark.local
+
 LONGEST = 0.25
 """Seconds a writer lives at most, once it has opened the graph."""
 

@@ -37,6 +37,8 @@ from tests.crash.world import (
     spawn,
 )
 
+pytestmark = pytest.mark.local
+
 CLAIM = "__init_claim.json"
 OTHER_SCHEMA = "node Ship { name: String @key }"
 NOBODY = 65534

@@ -73,7 +73,7 @@ def test_a_graph_lives_under_a_prefix(root: S3Place, monkeypatch: pytest.MonkeyP
 
 
 def test_a_graph_is_made_once(root: S3Place) -> None:
-    with pytest.raises(NotFound, match="is not a graph"):
+    with pytest.raises(NotFound, match="there is no graph at"):
         og.connect(root)
     og.init(root, "node T { name: String @key }")
 
@@ -81,6 +81,18 @@ def test_a_graph_is_made_once(root: S3Place) -> None:
         og.init(root, "node T { name: String @key }")
 
     assert not (root / "__init_claim.json").exists()
+
+
+def test_an_init_that_died_is_taken_over(root: S3Place) -> None:
+    assert run_child(root, "init", OMNIGRAPH_FAILPOINTS="init.after_contract_written=exit") == DIED
+    with pytest.raises(NotFound, match="is not a graph") as missing:
+        og.connect(root)
+    assert missing.value.hint == "it is being created, or that was interrupted: run init again"
+
+    graph = og.init(root, SCHEMA)
+
+    assert rows(graph) == {}
+    assert not [each for each in root.iterdir() if each.name.startswith("__init_claim")]
 
 
 @pytest.mark.parametrize(
