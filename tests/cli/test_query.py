@@ -146,7 +146,7 @@ def test_explain_shows_steps_and_on_request_sql_and_plans(graph: Path) -> None:
     assert (document["rows"], document["seconds"], document["query_name"]) == (None, None, "ports")
     assert document["plan"]["kind"] == "read"
     assert {"what", "notes", "estimated", "rows", "seconds", "inputs"} == set(document["steps"])
-    assert (document["rules"], document["traversals"], document["indexes"]) == ([], [], [])
+    assert (document["rules"], document["traversals"], document["indexes"]) == (["begins with $p"], [], [])
 
 
 def test_a_timeout_says_so_and_exits_with_8(graph: Path) -> None:
