@@ -36,7 +36,7 @@ format: $(VENV)/.installed-dev ## rewrite the Python files in the project's styl
 grammar: $(VENV)/.installed-dev ## rebuild the parser tables after editing a grammar
 	$(PY) -c 'from omnigraph_compiler.tables import write_tables; write_tables()'
 
-bench: $(VENV)/.installed-dev ## measure speed against other systems
+bench: $(VENV)/.installed-bench ## measure speed against other systems
 	$(PY) -m bench
 
 docs: $(VENV)/.installed-dev ## build the documentation into site/
@@ -60,4 +60,8 @@ $(VENV)/.installed: $(VENV)/.created $(METADATA)
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) install --quiet --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
+	$(PIP) install --quiet --editable ".[dev,bench]"
 	@touch $@

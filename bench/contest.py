@@ -1,0 +1,130 @@
+"""The same question to several systems in turn, and what came of it."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.measure import Sample, shown
+from bench.peers import OURS, Answer
+from bench.social import Size
+from bench.workers import SECONDS, GaveUp, Worker
+from bench.workloads import Workload
+
+Outcome = Sample | str
+"""Times, or why there are none."""
+_BUDGET = 20_000.0
+"""Milliseconds that the repetitions of one workload may take in one system."""
+_MOST, _LEAST = 31, 3
+
+
+@dataclass(frozen=True)
+class Result:
+    workload: Workload
+    outcomes: dict[str, Outcome]
+    disagreements: tuple[str, ...]
+
+    @property
+    def ours(self) -> Outcome:
+        return self.outcomes[OURS]
+
+    @property
+    def best(self) -> tuple[str, Sample] | None:
+        """The peer with the least median."""
+        peers = [(name, found) for name, found in self.outcomes.items() if name != OURS and isinstance(found, Sample)]
+        return min(peers, key=lambda peer: peer[1].median, default=None)
+
+    def ratio(self) -> str:
+        """Our time as a part of the best peer's, with the quartiles of the ratios of runs that stood side by side."""
+        if not isinstance(self.ours, Sample):
+            return "—"
+        if self.best is None:
+            return f"< {self.ours.median / SECONDS / 1000:.2f}"
+        best = self.best[1]
+        low, _, high = statistics.quantiles([a / b for a, b in zip(self.ours.times, best.times, strict=False)], n=4)
+        return f"{self.ours.median / best.median:.2f} ({low:.2f} to {high:.2f})"
+
+    def target(self) -> str:
+        limit = self.workload.milliseconds
+        return f"≤ {self.workload.target:g}" if limit is None else f"< {limit:g} ms"
+
+    def met(self) -> str:
+        if not isinstance(self.ours, Sample):
+            return "no"
+        if self.workload.milliseconds is not None:
+            return _yes(self.ours.median < self.workload.milliseconds)
+        return _yes(self.best is None or self.ours.median <= self.workload.target * self.best[1].median)
+
+
+def told(outcome: Outcome) -> str:
+    return shown(outcome) if isinstance(outcome, Sample) else outcome
+
+
+def compete(systems: Sequence[str], workloads: Iterable[Workload], size: Size, directory: Path) -> list[Result]:
+    """Each workload in all systems; their repetitions alternate."""
+    workers = [Worker(system, size, directory) for system in systems]
+    results = []
+    try:
+        for workload in workloads:
+            results.append(_contest(workers, workload, size))
+            print(_line(results[-1]), file=sys.stderr, flush=True)
+    finally:
+        for worker in workers:
+            worker.end()
+    return results
+
+
+def _contest(workers: list[Worker], workload: Workload, size: Size) -> Result:
+    times: dict[str, list[float]] = {worker.system: [] for worker in workers}
+    rounds: dict[str, int] = {}
+    reasons: dict[str, str] = {}
+    answers: list[dict[str, Answer]] = []
+    for number in range(-2, _MOST):
+        given: dict[str, Answer] = {}
+        for worker in workers:
+            name = worker.system
+            if name in reasons or number >= rounds.get(name, _MOST):
+                continue
+            try:
+                reply = worker.run(workload, workload.parameters(number + 2, size.persons))
+            except GaveUp as why:
+                reasons[name] = str(why)
+                continue
+            given[name] = reply.answer
+            if number >= 0:
+                times[name].append(reply.milliseconds)
+            else:
+                rounds[name] = _repetitions(reply.milliseconds)
+        answers.append(given)
+    outcomes = {name: reasons.get(name) or Sample(tuple(taken)) for name, taken in times.items()}
+    return Result(workload, outcomes, tuple(_disagreements(workload, answers)))
+
+
+def _repetitions(milliseconds: float) -> int:
+    """As many as the budget allows, and few where even those are slow."""
+    return max(_LEAST, min(_MOST, int(_BUDGET / max(milliseconds, 1))))
+
+
+def _disagreements(workload: Workload, answers: list[dict[str, Answer]]) -> Iterable[str]:
+    """One sentence for each system whose answer is not the one that most systems give."""
+    seen = set()
+    for given in answers:
+        usual = max(given.values(), key=list(given.values()).count, default=[])
+        for name, answer in given.items():
+            if answer != usual and name not in seen:
+                seen.add(name)
+                yield f"{workload.title}: {name} says {answer[:3]}, others {usual[:3]}"
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _line(result: Result) -> str:
+    cells = [f"{name} {told(found)}" for name, found in result.outcomes.items()]
+    return f"{result.workload.name}: {'; '.join(cells)}; ratio {result.ratio()}" + "".join(
+        f"\n  {each}" for each in result.disagreements
+    )
