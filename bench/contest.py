@@ -16,9 +16,9 @@ from bench.workloads import Workload
 
 Outcome = Sample | str
 """Times, or why there are none."""
-_BUDGET = 20_000.0
+_BUDGET = 10_000.0
 """Milliseconds that the repetitions of one workload may take in one system."""
-_MOST, _LEAST = 31, 3
+_MOST, _LEAST = 21, 3
 
 
 @dataclass(frozen=True)

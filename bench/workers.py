@@ -55,7 +55,10 @@ class Worker:
         self._process = _SPAWN.Process(target=_serve, args=(other, *self._arguments), daemon=True)
         self._process.start()
         other.close()
-        opened: float = self._wait(_START)
+        try:
+            opened: float = self._wait(_START)
+        except GaveUp as why:
+            raise RuntimeError(f"{self.system} did not open its data: {why}") from why
         return opened
 
     def run(self, workload: Workload, parameters: Mapping[str, Any]) -> Reply:

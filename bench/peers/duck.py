@@ -51,6 +51,7 @@ def _fill(database: duckdb.DuckDBPyConnection, name: str) -> None:
 class Opened:
     def __init__(self, size: Size, directory: Path) -> None:
         self._database = duckdb.connect(str(prepare(size, directory)), read_only=True)
+        self._database.execute("set enable_progress_bar = false")
 
     def run(self, workload: Workload, parameters: Mapping[str, Any]) -> Answer:
         # A node's number is its id here; in our tables the id is the text of it.
