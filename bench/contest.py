@@ -37,15 +37,21 @@ class Result:
         peers = [(name, found) for name, found in self.outcomes.items() if name != OURS and isinstance(found, Sample)]
         return min(peers, key=lambda peer: peer[1].median, default=None)
 
+    @property
+    def ratios(self) -> tuple[float, float, float] | None:
+        """Quartiles of our time by the best peer's, of runs that stood side by side."""
+        if not isinstance(self.ours, Sample) or self.best is None:
+            return None
+        low, middle, high = statistics.quantiles(
+            [a / b for a, b in zip(self.ours.times, self.best[1].times, strict=False)], n=4
+        )
+        return low, middle, high
+
     def ratio(self) -> str:
-        """Our time as a part of the best peer's, with the quartiles of the ratios of runs that stood side by side."""
-        if not isinstance(self.ours, Sample):
-            return "—"
-        if self.best is None:
-            return f"< {self.ours.median / SECONDS / 1000:.2f}"
-        best = self.best[1]
-        low, _, high = statistics.quantiles([a / b for a, b in zip(self.ours.times, best.times, strict=False)], n=4)
-        return f"{self.ours.median / best.median:.2f} ({low:.2f} to {high:.2f})"
+        if self.ratios is not None:
+            low, middle, high = self.ratios
+            return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+        return f"< {self.ours.median / SECONDS / 1000:.2f}" if isinstance(self.ours, Sample) else "—"
 
     def target(self) -> str:
         limit = self.workload.milliseconds
@@ -56,7 +62,7 @@ class Result:
             return "no"
         if self.workload.milliseconds is not None:
             return _yes(self.ours.median < self.workload.milliseconds)
-        return _yes(self.best is None or self.ours.median <= self.workload.target * self.best[1].median)
+        return _yes(self.ratios is None or self.ratios[1] <= self.workload.target)
 
 
 def told(outcome: Outcome) -> str:

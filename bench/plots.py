@@ -35,7 +35,7 @@ def bars(title: str, results: list[Result], file: Path) -> None:
                     found.median,
                     height,
                     color=_COLOURS[name],
-                    label=SYSTEMS[name].title if row == 0 else None,
+                    label=SYSTEMS[name].title,
                     xerr=[[max(found.median - low, 0)], [max(high - found.median, 0)]],
                     error_kw={"lw": 0.8},
                 )

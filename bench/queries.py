@@ -21,8 +21,8 @@ INTRO = (
     "Read queries on a social network. Each system has a process of its own and its own copy of the data, except that "
     "DataFusion reads the Lance tables of our graph, ids as texts; runs of the systems alternate, after a warm-up. All "
     f"answers are compared. A system that needs more than {SECONDS:.0f} s or {MEMORY / 1e9:.0f} GB is ended. Times are "
-    "medians with their quartiles, in milliseconds; the ratio is our time by the best peer's, with the quartiles of the "
-    "ratios of neighbouring runs."
+    "medians with their quartiles, in milliseconds; the ratio is our time by the best peer's, over pairs of "
+    "neighbouring runs."
 )
 PACKAGES = tuple(package for system in SYSTEMS.values() for package in system.packages)
 REPORTS = Path(__file__).parent / "reports"
