@@ -75,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="of `queries`: where the data is kept between runs; else a temporary directory",
     )
+    parser.add_argument(
+        "--limit", type=float, default=queries_suite.LIMIT, metavar="S", help="of `queries`: seconds an answer may take"
+    )
     return parser
 
 

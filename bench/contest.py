@@ -6,18 +6,16 @@ import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from bench.measure import Sample, shown
 from bench.peers import OURS, Answer
-from bench.social import Size
-from bench.workers import SECONDS, GaveUp, Worker
+from bench.workers import GaveUp, Place, Worker
 from bench.workloads import Workload
 
 Outcome = Sample | str
 """Times, or why there are none."""
-_BUDGET = 10_000.0
-"""Milliseconds that the repetitions of one workload may take in one system."""
+_PART = 1 / 6
+"""The repetitions of one workload in one system may take this part of the time that one answer may take."""
 _MOST, _LEAST = 21, 3
 
 
@@ -26,6 +24,8 @@ class Result:
     workload: Workload
     outcomes: dict[str, Outcome]
     disagreements: tuple[str, ...]
+    seconds: float
+    """What an answer could have taken."""
 
     @property
     def ours(self) -> Outcome:
@@ -51,7 +51,7 @@ class Result:
         if self.ratios is not None:
             low, middle, high = self.ratios
             return f"{middle:.2f} ({low:.2f} to {high:.2f})"
-        return f"< {self.ours.median / SECONDS / 1000:.2f}" if isinstance(self.ours, Sample) else "—"
+        return f"< {self.ours.median / self.seconds / 1000:.2f}" if isinstance(self.ours, Sample) else "—"
 
     def target(self) -> str:
         limit = self.workload.milliseconds
@@ -69,13 +69,13 @@ def told(outcome: Outcome) -> str:
     return shown(outcome) if isinstance(outcome, Sample) else outcome
 
 
-def compete(systems: Sequence[str], workloads: Iterable[Workload], size: Size, directory: Path) -> list[Result]:
+def compete(systems: Sequence[str], workloads: Iterable[Workload], place: Place) -> list[Result]:
     """Each workload in all systems; their repetitions alternate."""
-    workers = [Worker(system, size, directory) for system in systems]
+    workers = [Worker(system, place) for system in systems]
     results = []
     try:
         for workload in workloads:
-            results.append(_contest(workers, workload, size))
+            results.append(_contest(workers, workload, place))
             print(_line(results[-1]), file=sys.stderr, flush=True)
     finally:
         for worker in workers:
@@ -83,7 +83,7 @@ def compete(systems: Sequence[str], workloads: Iterable[Workload], size: Size, d
     return results
 
 
-def _contest(workers: list[Worker], workload: Workload, size: Size) -> Result:
+def _contest(workers: list[Worker], workload: Workload, place: Place) -> Result:
     times: dict[str, list[float]] = {worker.system: [] for worker in workers}
     rounds: dict[str, int] = {}
     reasons: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _contest(workers: list[Worker], workload: Workload, size: Size) -> Result:
             if name in reasons or number >= rounds.get(name, _MOST):
                 continue
             try:
-                reply = worker.run(workload, workload.parameters(number + 2, size.persons))
+                reply = worker.run(workload, workload.parameters(number + 2, place.size.persons))
             except GaveUp as why:
                 reasons[name] = str(why)
                 continue
@@ -103,15 +103,15 @@ def _contest(workers: list[Worker], workload: Workload, size: Size) -> Result:
             if number >= 0:
                 times[name].append(reply.milliseconds)
             else:
-                rounds[name] = _repetitions(reply.milliseconds)
+                rounds[name] = _repetitions(reply.milliseconds, place.seconds)
         answers.append(given)
     outcomes = {name: reasons.get(name) or Sample(tuple(taken)) for name, taken in times.items()}
-    return Result(workload, outcomes, tuple(_disagreements(workload, answers)))
+    return Result(workload, outcomes, tuple(_disagreements(workload, answers)), place.seconds)
 
 
-def _repetitions(milliseconds: float) -> int:
-    """As many as the budget allows, and few where even those are slow."""
-    return max(_LEAST, min(_MOST, int(_BUDGET / max(milliseconds, 1))))
+def _repetitions(milliseconds: float, seconds: float) -> int:
+    """As many as there is time for, and few where even those are slow."""
+    return max(_LEAST, min(_MOST, int(seconds * 1000 * _PART / max(milliseconds, 1))))
 
 
 def _disagreements(workload: Workload, answers: list[dict[str, Answer]]) -> Iterable[str]:

@@ -6,7 +6,7 @@ import argparse
 import importlib.metadata
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import plots
@@ -14,20 +14,21 @@ from bench.contest import Result, compete, told
 from bench.measure import Sample, markdown
 from bench.peers import OURS, SYSTEMS
 from bench.social import Size, default_directory
-from bench.workers import MEMORY, SECONDS, GaveUp, Worker
+from bench.workers import MEMORY, GaveUp, Place, Worker
 from bench.workloads import Workload, further, nine
 
 INTRO = (
     "Read queries on a social network. Each system has a process of its own and its own copy of the data, except that "
     "DataFusion reads the Lance tables of our graph, ids as texts; runs of the systems alternate, after a warm-up. All "
-    f"answers are compared. A system that needs more than {SECONDS:.0f} s or {MEMORY / 1e9:.0f} GB is ended. Times are "
-    "medians with their quartiles, in milliseconds; the ratio is our time by the best peer's, over pairs of "
-    "neighbouring runs."
+    "answers are compared. Times are medians with their quartiles, in milliseconds; the ratio is our time by the best "
+    "peer's, over pairs of neighbouring runs."
 )
 PACKAGES = tuple(package for system in SYSTEMS.values() for package in system.packages)
 REPORTS = Path(__file__).parent / "reports"
 FIRST_QUERY = 200.0
 """Milliseconds that opening and the first query may take beyond a warm query."""
+LIMIT = 60.0
+"""Seconds that an answer may take, unless the command line says otherwise."""
 RESIDENT = 4_000_000_000
 _PROCESSES = 5
 
@@ -63,13 +64,16 @@ GROWING_FOLLOWS = 10
 def run(options: argparse.Namespace) -> str:
     """All tables of the report; its pictures are written beside it."""
     _require_packages()
-    directory = options.data or default_directory()
-    size = _prepared(Size(int(100_000 * options.scale)), directory)
-    sections = [_group(group, size, directory) for group in GROUPS]
-    sections.append(("Open and first query", _first_table(size, directory)))
+    size = Size(int(100_000 * options.scale))
+    place = _prepared(Place(size, options.data or default_directory(), options.limit))
+    sections = [_group(group, place) for group in GROUPS]
+    sections.append(("Open and first query", _first_table(place)))
     sizes = [10_000, 100_000, *([1_000_000] if options.million else [])]
-    sections.append(("Growth", _growth([int(each * options.scale) for each in sizes], directory)))
-    head = f"{size.persons:,} persons, {size.persons * size.follows_each:,} follows."
+    sections.append(("Growth", _growth([int(each * options.scale) for each in sizes], place)))
+    head = (
+        f"{size.persons:,} persons, {size.persons * size.follows_each:,} follows. A system that needs more than "
+        f"{place.seconds:g} s or {MEMORY / 1e9:.0f} GB for an answer is ended."
+    )
     return "\n\n".join([head, *(f"## {title}\n\n{text}" for title, text in sections)])
 
 
@@ -81,14 +85,14 @@ def _require_packages() -> None:
         raise SystemExit(f"the query benchmark needs {', '.join(missing)}: pip install -e '.[bench]'")
 
 
-def _prepared(size: Size, directory: Path) -> Size:
+def _prepared(place: Place) -> Place:
     for system in SYSTEMS.values():
-        system.prepare(size, directory)
-    return size
+        system.prepare(place.size, place.directory)
+    return place
 
 
-def _group(group: Group, size: Size, directory: Path) -> tuple[str, str]:
-    results = compete(list(SYSTEMS), group.workloads, size, directory)
+def _group(group: Group, place: Place) -> tuple[str, str]:
+    results = compete(list(SYSTEMS), group.workloads, place)
     file = REPORTS / f"queries-{group.name}.svg"
     plots.bars(group.title, results, file)
     return group.title, f"{table(results)}\n\n{_agreement(results)}\n\n![{group.title}]({file.name})"
@@ -111,24 +115,24 @@ def _agreement(results: Iterable[Result]) -> str:
     return "\n".join(["Answers differ:", "", *(f"- {each}" for each in found)]) if found else "All answers agree."
 
 
-def _first_table(size: Size, directory: Path) -> str:
+def _first_table(place: Place) -> str:
     """Opening the database and the first query in a new process, imports not counted."""
     lines = []
     for workload in FIRST:
-        first = {name: _first(name, workload, size, directory) for name in SYSTEMS}
-        warm = compete([OURS], [workload], size, directory)[0].ours
+        first = {name: _first(name, workload, place) for name in SYSTEMS}
+        warm = compete([OURS], [workload], place)[0].ours
         lines.append([workload.title, *(told(found) for found in first.values()), told(warm), *_first_verdict(first, warm)])
     head = ["workload", *(system.title for system in SYSTEMS.values()), "omnigraph warm", "first - warm", "target", "met"]
     return markdown(head, lines)
 
 
-def _first(system: str, workload: Workload, size: Size, directory: Path) -> Sample | str:
+def _first(system: str, workload: Workload, place: Place) -> Sample | str:
     times = []
     try:
         for number in range(_PROCESSES):
-            with Worker(system, size, directory) as worker:
+            with Worker(system, place) as worker:
                 opened = worker.open()
-                times.append(opened + worker.run(workload, workload.parameters(number, size.persons)).milliseconds)
+                times.append(opened + worker.run(workload, workload.parameters(number, place.size.persons)).milliseconds)
     except GaveUp as why:
         return str(why)
     return Sample(tuple(times))
@@ -142,14 +146,14 @@ def _first_verdict(first: dict[str, Sample | str], warm: Sample | str) -> list[s
     return [f"{more:,.0f} ms", f"≤ {FIRST_QUERY:g} ms", "yes" if more <= FIRST_QUERY else "no"]
 
 
-def _growth(persons: list[int], directory: Path) -> str:
+def _growth(persons: list[int], place: Place) -> str:
     found: dict[int, list[Result]] = {}
     peaks = {}
     systems = [name for name in SYSTEMS if name != "datafusion"]
     for count in persons:
-        size = _prepared(Size(count, GROWING_FOLLOWS), directory)
-        found[count] = compete(systems, GROWING, size, directory)
-        peaks[count] = _peak(size, directory)
+        grown = _prepared(replace(place, size=Size(count, GROWING_FOLLOWS)))
+        found[count] = compete(systems, GROWING, grown)
+        peaks[count] = _peak(grown)
     plots.growth(found, REPORTS / "queries-growth.svg")
     head = ["workload", *(f"{count:,} persons" for count in persons)]
     lines = [
@@ -164,12 +168,12 @@ def _growth(persons: list[int], directory: Path) -> str:
     return f"{note}\n\n{markdown(head, lines)}\n\n![Growth](queries-growth.svg)"
 
 
-def _peak(size: Size, directory: Path) -> str:
+def _peak(place: Place) -> str:
     """The memory of a process of ours that has answered each growing workload once."""
-    with Worker(OURS, size, directory) as worker:
+    with Worker(OURS, place) as worker:
         try:
             for workload in GROWING:
-                worker.run(workload, workload.parameters(0, size.persons))
+                worker.run(workload, workload.parameters(0, place.size.persons))
             return f"{worker.peak() / 1e6:,.0f}"
         except GaveUp as why:
             return str(why)
@@ -182,8 +186,8 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no such workload: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
-    size = _prepared(Size(), default_directory())
-    print(table(compete(list(SYSTEMS), [known[name] for name in names], size, default_directory())))
+    place = _prepared(Place(Size(), default_directory(), LIMIT))
+    print(table(compete(list(SYSTEMS), [known[name] for name in names], place)))
     return 0
 
 

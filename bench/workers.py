@@ -16,7 +16,6 @@ from bench.peers import SYSTEMS, Answer, normalised
 from bench.social import Size
 from bench.workloads import Workload
 
-SECONDS = 60.0
 MEMORY = 8_000_000_000
 _GLANCE = 0.1
 _START = 600.0
@@ -28,6 +27,15 @@ class GaveUp(Exception):
 
 
 @dataclass(frozen=True)
+class Place:
+    """Which data, where it is, and how many seconds an answer may take."""
+
+    size: Size
+    directory: Path
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Reply:
     milliseconds: float
     answer: Answer
@@ -36,9 +44,10 @@ class Reply:
 class Worker:
     """Starts when first asked. After it gave up it is ended, and starts anew when asked again."""
 
-    def __init__(self, system: str, size: Size, directory: Path) -> None:
+    def __init__(self, system: str, place: Place) -> None:
         self.system = system
-        self._arguments = (system, size, directory)
+        self._seconds = place.seconds
+        self._arguments = (system, place.size, place.directory)
         self._process: Any = None
         self._pipe: Connection | None = None
 
@@ -66,14 +75,14 @@ class Worker:
             self.open()
         assert self._pipe is not None
         self._pipe.send((workload, dict(parameters)))
-        reply: Reply = self._wait(SECONDS)
+        reply: Reply = self._wait(self._seconds)
         return reply
 
     def peak(self) -> int:
         """The most memory it has held, in bytes."""
         assert self._pipe is not None
         self._pipe.send(None)
-        peak: int = self._wait(SECONDS)
+        peak: int = self._wait(self._seconds)
         return peak
 
     def end(self) -> None:
