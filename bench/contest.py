@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,19 +38,20 @@ class Result:
 
     @property
     def ratios(self) -> tuple[float, float, float] | None:
-        """Quartiles of our time by the best peer's, of runs that stood side by side."""
+        """Our median by the best peer's, between what the quartiles of both allow."""
         if not isinstance(self.ours, Sample) or self.best is None:
             return None
-        low, middle, high = statistics.quantiles(
-            [a / b for a, b in zip(self.ours.times, self.best[1].times, strict=False)], n=4
-        )
-        return low, middle, high
+        best = self.best[1]
+        (low, high), (least, most) = self.ours.spread, best.spread
+        return low / most, self.ours.median / best.median, high / least
 
     def ratio(self) -> str:
         if self.ratios is not None:
             low, middle, high = self.ratios
             return f"{middle:.2f} ({low:.2f} to {high:.2f})"
-        return f"< {self.ours.median / self.seconds / 1000:.2f}" if isinstance(self.ours, Sample) else "—"
+        if not isinstance(self.ours, Sample) or len(self.outcomes) == 1:
+            return "—"
+        return f"< {self.ours.median / self.seconds / 1000:.2f}"
 
     def target(self) -> str:
         limit = self.workload.milliseconds

@@ -20,8 +20,8 @@ from bench.workloads import Workload, further, nine
 INTRO = (
     "Read queries on a social network. Each system has a process of its own and its own copy of the data, except that "
     "DataFusion reads the Lance tables of our graph, ids as texts; runs of the systems alternate, after a warm-up. All "
-    "answers are compared. Times are medians with their quartiles, in milliseconds; the ratio is our time by the best "
-    "peer's, over pairs of neighbouring runs."
+    "answers are compared. Times are medians with their quartiles, in milliseconds; the ratio is our median by the "
+    "best peer's, with the range that the quartiles of both allow."
 )
 PACKAGES = tuple(package for system in SYSTEMS.values() for package in system.packages)
 REPORTS = Path(__file__).parent / "reports"
@@ -72,7 +72,8 @@ def run(options: argparse.Namespace) -> str:
     sections.append(("Growth", _growth([int(each * options.scale) for each in sizes], place)))
     head = (
         f"{size.persons:,} persons, {size.persons * size.follows_each:,} follows. A system that needs more than "
-        f"{place.seconds:g} s or {MEMORY / 1e9:.0f} GB for an answer is ended."
+        f"{place.seconds:g} s or {MEMORY / 1e9:.0f} GB for an answer is ended; "
+        "the first answer of a process may take three times that."
     )
     return "\n\n".join([head, *(f"## {title}\n\n{text}" for title, text in sections)])
 
