@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +18,8 @@ from bench.peers import SYSTEMS, Answer, normalised
 from bench.social import Size
 from bench.workloads import Workload
 
-MEMORY = 8_000_000_000
+MEMORY = 4_000_000_000
+"""Bytes that a system may hold; all of them are open at once."""
 _GLANCE = 0.1
 _START = 600.0
 _COLD = 3
@@ -125,8 +128,17 @@ def _resident(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), 0)
 
 
+def _leave_with_parent() -> None:
+    """A process in the middle of a long query would outlive a run that was ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 def _serve(pipe: Connection, system: str, size: Size, directory: Path) -> None:
     """In the process of the system: open the database, then answer until the other side is gone."""
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     importlib.import_module(SYSTEMS[system].module)
     start = time.perf_counter()
     peer = SYSTEMS[system].open(size, directory)
