@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import compile as compile_suite
+from bench import queries as queries_suite
 from bench import search as search_suite
 from bench import store as store_suite
 from bench import writers as writers_suite
@@ -35,10 +36,11 @@ SUITES = {
     ),
     "store": Suite(store_suite.INTRO, store_suite.run, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
     "store-huge": Suite(store_suite.HUGE_INTRO, store_suite.run_huge, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
+    "queries": Suite(queries_suite.INTRO, queries_suite.run, (*queries_suite.PACKAGES, "pyarrow")),
     "search": Suite(search_suite.INTRO, search_suite.run, search_suite.PACKAGES),
     "writers": Suite(writers_suite.INTRO, writers_suite.run, ("omnigraph-sql", "pylance", "lancedb")),
 }
-DEFAULT = ("compile", "store", "writers")
+DEFAULT = ("compile", "store", "queries", "search", "writers")
 
 
 def main(arguments: list[str]) -> int:
@@ -68,7 +70,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--huge", action="store_true", help="of `store`, only the load of a very large JSONL file; slow")
     parser.add_argument("--huge-bytes", type=int, default=store_suite.HUGE_BYTES, metavar="N", help="the size of that file")
     parser.add_argument(
-        "--scale", type=float, default=1.0, metavar="F", help="of `store` and `writers`: this part of the usual sizes"
+        "--scale",
+        type=float,
+        default=1.0,
+        metavar="F",
+        help="of `store`, `queries` and `writers`: this part of the usual sizes",
+    )
+    parser.add_argument("--million", action="store_true", help="of `queries`: growth up to a million persons, too; slow")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="of `queries`: where the data is kept between runs; else a temporary directory",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=queries_suite.LIMIT, metavar="S", help="of `queries`: seconds an answer may take"
     )
     return parser
 

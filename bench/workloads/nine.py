@@ -18,8 +18,8 @@ MOST_FOLLOWED = Workload(
     }
     """,
     """
-    with top as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 3)
-    select p.number, p.name, top.followers from top join person p on p.id = top.dst order by top.followers desc, p.number
+    with best as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 3)
+    select p.number, p.name, best.followers from best join person p on p.id = best.dst order by best.followers desc, p.number
     """,
     """
     match (f:Person)-[:Follows]->(p:Person)
@@ -42,9 +42,9 @@ CITY_OF_MOST_FOLLOWED = Workload(
     }
     """,
     """
-    with top as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 1)
-    select p.number, c.name, top.followers
-    from top join person p on p.id = top.dst join lives_in l on l.src = p.id join city c on c.id = l.dst
+    with best as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 1)
+    select p.number, c.name, best.followers
+    from best join person p on p.id = best.dst join lives_in l on l.src = p.id join city c on c.id = l.dst
     """,
     """
     match (f:Person)-[:Follows]->(p:Person)
@@ -195,7 +195,7 @@ STATE_OF_FANS = Workload(
     }
     """,
     """
-    select s.name, k.name, count(*) as persons
+    select s.name as state, k.name as country, count(*) as persons
     from person p join has_interest h on h.src = p.id join interest i on i.id = h.dst
     join lives_in l on l.src = p.id join city_in x on x.src = l.dst join state s on s.id = x.dst
     join state_in y on y.src = s.id join country k on k.id = y.dst
@@ -230,12 +230,12 @@ TWO_HOPS_FILTERED = Workload(
     "two_hops_filtered",
     "paths of two hops, the middle under 50, the end over 25",
     """
-    query q($middle: I32, $end: I32) {
+    query q($middle: I32, $last: I32) {
       match {
         $a follows $b
         $b follows $c
         $b.age < $middle
-        $c.age > $end
+        $c.age > $last
       }
       return { count($a) as paths }
     }
@@ -243,15 +243,15 @@ TWO_HOPS_FILTERED = Workload(
     """
     select count(*)
     from follows f join person b on b.id = f.dst join follows g on g.src = b.id join person c on c.id = g.dst
-    where b.age < $middle and c.age > $end
+    where b.age < $middle and c.age > $last
     """,
     """
     match (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person)
-    where b.age < $middle and c.age > $end
+    where b.age < $middle and c.age > $last
     return count(*)
     """,
     target=0.2,
-    params={"middle": 50, "end": 25},
+    params={"middle": 50, "last": 25},
 )
 ALL = (
     MOST_FOLLOWED,

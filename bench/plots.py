@@ -1,0 +1,83 @@
+"""Pictures of the query benchmark, as SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench.contest import Result
+from bench.measure import Sample
+from bench.peers import SYSTEMS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLOURS = {"omnigraph": "#1f6f8b", "duckdb": "#e0a526", "ladybug": "#b5483a", "datafusion": "#8a8a8a"}
+
+
+def bars(title: str, results: list[Result], file: Path) -> None:
+    """One group of bars for each workload, one bar for each system; a system without a time has no bar."""
+    from matplotlib.figure import Figure
+
+    names = list(results[0].outcomes)
+    height = 0.8 / len(names)
+    figure = Figure(figsize=(9, 1.1 + 0.6 * len(results)), layout="constrained")
+    axes = figure.add_subplot()
+    for position, name in enumerate(names):
+        for row, result in enumerate(results):
+            found = result.outcomes[name]
+            if isinstance(found, Sample):
+                low, high = found.spread
+                axes.barh(
+                    row + (position - (len(names) - 1) / 2) * height,
+                    found.median,
+                    height,
+                    color=_COLOURS[name],
+                    label=SYSTEMS[name].title,
+                    xerr=[[max(found.median - low, 0)], [max(high - found.median, 0)]],
+                    error_kw={"lw": 0.8},
+                )
+    axes.set_yticks(np.arange(len(results)), [result.workload.title for result in results])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds, median and quartiles")
+    axes.set_title(title)
+    handles = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    axes.legend(handles.values(), handles.keys(), fontsize="small")
+    _save(figure, file)
+
+
+def growth(found: dict[int, list[Result]], file: Path) -> None:
+    """How the time of each workload grows with the number of persons."""
+    from matplotlib.figure import Figure
+
+    first = next(iter(found.values()))
+    columns = 4
+    rows = -(-len(first) // columns)
+    figure = Figure(figsize=(11, 2.6 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+    for panel, position in zip(panels, range(len(panels)), strict=True):
+        if position >= len(first):
+            panel.set_axis_off()
+            continue
+        for name in first[position].outcomes:
+            timed = [(size, results[position].outcomes[name]) for size, results in found.items()]
+            points = [(size, sample.median) for size, sample in timed if isinstance(sample, Sample)]
+            panel.plot(*zip(*points, strict=True), "o-", color=_COLOURS[name], label=SYSTEMS[name].title) if points else None
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_title(first[position].workload.title, fontsize="x-small")
+    panels[0].legend(fontsize="x-small")
+    figure.supxlabel("persons")
+    figure.supylabel("milliseconds")
+    _save(figure, file)
+
+
+def _save(figure: Figure, file: Path) -> None:
+    """Text stays text, and the same numbers make the same file."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "omnigraph"}):
+        figure.savefig(file, metadata={"Date": None})

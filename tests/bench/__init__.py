@@ -1,0 +1,1 @@
+"""The benchmarks ask what they say they ask."""
