@@ -127,7 +127,7 @@ class QueryEngine:
             try:
                 return run(execution)
             except TooWide as found:
-                rows = execution.batch_rows
+                rows = execution.first_rows
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
                 self._cache.trim()
@@ -148,7 +148,7 @@ class QueryEngine:
         scope = Scope(order.catalog, order.snapshot, self._cache, self._search, self._embeddings, values)
         relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
         longest = max((len(rows) for rows in relations.values()), default=0)
-        execution.batch_rows = max(1, min(execution.batch_rows, longest))
+        execution.first_rows = min(execution.batch_rows, longest)
         context = _context(execution, longest)
         for number, (name, positions) in enumerate(relations.items()):
             batch = pa.record_batch([pa.array(positions, pa.int64())], names=["v"])

@@ -240,7 +240,7 @@ def test_a_reader_that_has_seen_enough_ends_a_query_quietly(graph: Path) -> None
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        command = [OGSQL, "query", graph, "-e", ports, "--format", "csv"]
+        command = [str(OGSQL), "query", str(graph), "-e", ports, "--format", "csv"]
         result = subprocess.run(
             command, env=environment(), stdout=writer, stderr=subprocess.PIPE, check=False, timeout=TIMEOUT
         )
