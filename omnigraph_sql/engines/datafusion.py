@@ -155,7 +155,7 @@ class QueryEngine:
             try:
                 return run(execution)
             except TooWide as found:
-                rows = execution.batch_rows
+                rows = execution.first_rows
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
                 self._cache.trim(self._search.nbytes_of)
@@ -180,7 +180,7 @@ class QueryEngine:
         scope = replace(scope, values=values)
         relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
         longest = max((batch.num_rows for batch in relations.values()), default=0)
-        execution.batch_rows = max(1, min(execution.batch_rows, longest))
+        execution.first_rows = min(execution.batch_rows, longest)
         context = _context(execution, plan, longest)
         for number, (name, batch) in enumerate(relations.items()):
             # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.

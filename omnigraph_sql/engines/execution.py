@@ -80,6 +80,8 @@ class Execution:
         self.limits = limits
         self.clock = clock
         self.batch_rows = batch_rows
+        self.first_rows = batch_rows
+        """How many rows the longest of the first batches has: as long as it is more than one, shorter ones are possible."""
         self.wide = min(WIDE, limits.memory // 32)
         """Destinations that one call should give at most: a quarter of the memory, for others come after it."""
         self.failure: BaseException | None = None
@@ -124,7 +126,7 @@ class Execution:
     def foresee(self, destinations: int) -> None:
         """Raise if a list of so many destinations should not be made."""
         wanted = self._held + destinations * 8
-        if destinations > self.wide and self.batch_rows > 1 and not self.is_shown:
+        if destinations > self.wide and self.first_rows > 1 and not self.is_shown:
             raise TooWide(destinations)
         if wanted > self.limits.memory:
             raise self.exhausted(wanted)

@@ -15,6 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from contextvars import Context
 from typing import Any
 
 import pyarrow as pa
@@ -134,11 +135,13 @@ class _Loop(asyncio.SelectorEventLoop):
         super().__init__()
         self.handing_over = 0
 
-    def call_soon_threadsafe(self, *arguments: Any, **settings: Any) -> Any:  # type: ignore[override]
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *arguments: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         with _counting:
             self.handing_over += 1
         try:
-            return super().call_soon_threadsafe(*arguments, **settings)
+            return super().call_soon_threadsafe(callback, *arguments, context=context)
         finally:
             with _counting:
                 self.handing_over -= 1
