@@ -442,11 +442,12 @@ def test_the_graph_must_be_named_once(model_graph: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["snapshot"], ["load", "--data", "-", "--mode", "append"]], ids=" ".join)
-def test_a_directory_that_is_no_graph(tmp_path: Path, command: list[str]) -> None:
+def test_an_address_without_a_graph(tmp_path: Path, command: list[str]) -> None:
     result = ogsql(*command, "nothing", cwd=tmp_path)
 
     assert (result.status, result.out) == (1, "")
-    assert result.err.startswith(f"error: {tmp_path / 'nothing'} is not a graph\nhint: create one")
+    there = tmp_path / "nothing"
+    assert result.err == f"error: there is no graph at {there}\nhint: look at the address, or create one with init\n"
     assert os.listdir(tmp_path) == []
 
 

@@ -4,6 +4,7 @@ With OMNIGRAPH_FAILPOINTS set from outside, the opening is interrupted as well.
 """
 
 import os
+import signal
 import sys
 
 import omnigraph_sql as og
@@ -12,6 +13,7 @@ from tests.crash import world
 
 def main() -> None:
     root, operation, rule = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background hands down that it is ignored
     if operation == "init":
         og.init(root, world.SCHEMA, actor=world.ACTOR)
         return
