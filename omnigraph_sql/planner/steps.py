@@ -175,11 +175,15 @@ def _meet(draft: Draft, frame: Frame, meet: Meet) -> Frame:
 
 def _close(draft: Draft, frame: Frame, link: Link) -> Frame:
     if link.edge_variable is None:
-        joined = fn.Joined(link.edge, link.direction, link.minimum, link.maximum)
-        return where(draft, frame, [draft.call(joined, slot(link.source), slot(link.target))])
+        return where(draft, frame, [_joined(draft, link)])
     found = _with_edges(draft, frame, link, link.source, _END)
     same = exp.EQ(this=slot(_END), expression=slot(link.target))
     return where(draft, found, [same])
+
+
+def _joined(draft: Draft, link: Link) -> exp.Expression:
+    joined = fn.Joined(link.edge, link.direction, link.minimum, link.maximum)
+    return draft.call(joined, slot(link.source), slot(link.target))
 
 
 # Conditions
@@ -220,6 +224,10 @@ def _without(draft: Draft, frame: Frame, negation: Negation) -> Frame:
         return where(draft, frame, [none])
     if not outer:
         return _without_solutions(draft, frame, negation)
+    conditions = _conditions_only(draft, frame, negation.steps)
+    if conditions is not None:
+        holds = exp.Coalesce(this=exp.and_(*conditions), expressions=[exp.false()])
+        return where(draft, frame, [exp.Not(this=holds)])
     assert frame.name is not None
     hanging, draft.hanging = draft.hanging, {}
     seeds = exp.select(*(slot(name) for name in outer)).distinct().from_(exp.to_table(frame.name))
@@ -231,6 +239,22 @@ def _without(draft: Draft, frame: Frame, negation: Negation) -> Frame:
     names = [into(slot(name, frame.name), name) for name in frame.variables]
     select = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(found), on=on, join_type="left anti")
     return Frame(draft.cte(select), frame.variables)
+
+
+def _conditions_only(draft: Draft, frame: Frame, steps: Sequence[Step]) -> list[exp.Expression] | None:
+    """The steps of a body as conditions on the rows, if that is all they are."""
+    found: list[exp.Expression] = []
+    for step in steps:
+        match step:
+            case Where():
+                found.append(compare(draft, frame, step.condition))
+            case Restrict() if not step.vertex.negations:
+                found += [compare(draft, frame, each) for each in step.vertex.filters]
+            case Close() if step.link.edge_variable is None:
+                found.append(_joined(draft, step.link))
+            case _:
+                return None
+    return found or None
 
 
 def _without_solutions(draft: Draft, frame: Frame, negation: Negation) -> Frame:
