@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,6 +48,8 @@ class Planned:
 
     plan: SqlPlan
     sql: str
+    stages: tuple[tuple[str, str], ...] = ()
+    """Names of tables, each with the SQL that makes it."""
     facts: tuple[tuple[tuple[str, Direction], bool], ...] = ()
     """What the planner asked about the data, besides sizes, and was told."""
 
@@ -132,7 +135,8 @@ class QueryEngine:
             return kept
         asked = AskedFacts(scope)
         plan = make(asked)
-        return self._plans.put(key, Planned(plan, render(plan.tree), tuple(asked.answers.items())))
+        stages = tuple((name, render(tree)) for name, tree in plan.stages)
+        return self._plans.put(key, Planned(plan, render(plan.tree), stages, tuple(asked.answers.items())))
 
     def start(self, order: Order) -> Stream:
         """Run a query until its first rows are there."""
@@ -195,6 +199,9 @@ class QueryEngine:
             context.register_udf(udf(run, list(bound.arguments), bound.result, "immutable", name))
         scalars = {name: bind(value, scope.params) for name, value in plan.values.items()}
         with translated(execution):
+            for number, (name, sql) in enumerate(planned.stages, len(relations)):
+                batch = _settled(context, sql, scalars, execution)
+                context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
             frame = context.sql(planned.sql, param_values=scalars)
         sizes = {name: batch.num_rows for name, batch in relations.items()}
         return Session(planned, context, frame, scalars, sizes, notes, scope.trace)
@@ -215,6 +222,15 @@ class AskedFacts:
         """Whether every vertex is known to have one neighbour at most."""
         found = self.answers[edge, direction] = self._scope.is_functional(edge, direction)
         return found
+
+
+def _settled(context: SessionContext, sql: str, scalars: Mapping[str, pa.Scalar], execution: Execution) -> pa.RecordBatch:
+    """The rows of a query that others start from."""
+    used = {name: value for name, value in scalars.items() if re.search(rf"\${name}\b", sql)}
+    table = context.sql(sql, param_values=used).to_arrow_table().combine_chunks()
+    if table.nbytes > execution.limits.memory:
+        raise execution.exhausted(table.nbytes)
+    return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler.types import FLOATS
-from omnigraph_sql.engines.scope import Scope
+from omnigraph_sql.engines.scope import Array, Scope
 from omnigraph_sql.planner.conditions import Simple
 from omnigraph_sql.planner.values import Compared, bind
 from omnigraph_sql.topology.tables import TableData
@@ -33,10 +33,11 @@ def matching(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Posi
     bound = [(each, bind(Compared(each.value, each.op, each.type), scope.params)) for each in conditions]
     found, rest = _by_index(scope, table, bound)
     if found is None:
-        return np.flatnonzero(_mask(table, rest)) if rest else np.arange(table.size)
+        return _rows(table, rest) if rest else np.arange(table.size)
     for condition, value in rest:
         gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
-        found = found[_compared(gather(pa.array(found)), condition.op, value)]
+        holds = _compared(gather(pa.array(found)), condition.op, value)
+        found = found[pc.indices_nonzero(holds).to_numpy().astype(np.int64)]
     return found
 
 
@@ -58,26 +59,27 @@ def _by_index(
     return None, bound
 
 
-def _mask(table: TableData, bound: list[tuple[Simple, pa.Scalar]]) -> Mask:
-    found: Mask | None = None
+def _rows(table: TableData, bound: list[tuple[Simple, pa.Scalar]]) -> Positions:
+    """The rows of a table that satisfy conditions, column by column."""
+    found: Array | None = None
     for condition, value in bound:
         is_float = condition.type.scalar in FLOATS
         column = table.comparable(condition.property) if is_float else table.column(condition.property)
-        mask = _compared(column, condition.op, value)
-        found = mask if found is None else found & mask
-    assert found is not None
-    return found
+        holds = _compared(column, condition.op, value)
+        found = holds if found is None else pc.and_(found, holds)
+    rows: Positions = pc.indices_nonzero(found).to_numpy().astype(np.int64)
+    return rows
 
 
-def _compared(column: pa.Array, op: str, value: pa.Scalar) -> Mask:
+def _compared(column: Array, op: str, value: pa.Scalar) -> Array:
+    """For each value of a column whether it compares as it should; null, or false, where it is null."""
     if not value.is_valid:
-        return np.zeros(len(column), np.bool_)
+        return pa.array(np.zeros(len(column), np.bool_))
     if pa.types.is_decimal(value.type):
         # Beyond every number of the column: what is there compares alike.
         above = value.as_py() > 0
         alike = {"=": False, "!=": True, "<": above, "<=": above, ">": not above, ">=": not above}[op]
-        return np.asarray(column.is_valid(), np.bool_) & np.bool_(alike)
+        return column.is_valid() if alike else pa.array(np.zeros(len(column), np.bool_))
     if pa.types.is_large_string(column.type):
         value = value.cast(column.type)
-    found = _COMPARE[op](column, value)
-    return np.asarray(found.fill_null(False) if found.null_count else found, np.bool_)
+    return _COMPARE[op](column, value)

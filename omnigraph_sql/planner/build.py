@@ -37,6 +37,13 @@ def build_positions(vertex: Vertex, value: ir.PropertyRef | None, catalog: Catal
 
 
 def _finished(draft: Draft, tree: exp.Select, query: Logical) -> SqlPlan:
-    for name, select in draft.ctes:
-        tree = tree.with_(name, as_=select)
-    return SqlPlan(tree, draft.relations, draft.functions, draft.values, draft.inputs, query.output.items, query.applied)
+    return SqlPlan(
+        draft.whole(tree),
+        draft.relations,
+        draft.functions,
+        draft.values,
+        draft.inputs,
+        query.output.items,
+        tuple(draft.stages),
+        query.applied,
+    )

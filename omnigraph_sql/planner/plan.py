@@ -29,6 +29,8 @@ class SqlPlan:
     inputs: dict[str, Input]
     """What the functions and relations take."""
     columns: tuple[ir.OutputItem, ...]
+    stages: tuple[tuple[str, exp.Select], ...] = ()
+    """Queries whose rows are tables for the ones after them."""
     applied: tuple[str, ...] = ()
     """What the rules of the planner did, for people."""
 
@@ -72,6 +74,9 @@ class Draft:
         self.values: dict[str, Value] = {}
         self.inputs: dict[str, Input] = {}
         self.fused: dict[ir.Rrf, str] = {}
+        self.stages: list[tuple[str, exp.Select]] = []
+        self.repeated = 0
+        """How often rows were matched again so far: an engine puts every use of an expression in place of its name."""
         self.hanging: dict[str, tuple[Branch, ...]] = {}
         """What hangs on the variables of the query."""
 
@@ -109,6 +114,27 @@ class Draft:
         name = f"s{len(self.ctes) + 1}"
         self.ctes.append((name, select))
         return name
+
+    def settle(self, frame: Frame) -> Frame:
+        """The same rows as a table of their own, made before what follows."""
+        assert frame.name is not None
+        select = exp.select(*(slot(name) for name in frame.variables)).from_(exp.to_table(frame.name))
+        name = f"m{len(self.stages) + 1}"
+        self.stages.append((name, self.whole(select)))
+        return Frame(name, frame.variables)
+
+    def whole(self, select: exp.Select) -> exp.Select:
+        """A query with the common table expressions that it needs: an engine plans also those that nobody uses."""
+        made, waiting = dict(self.ctes), [select]
+        needed: set[str] = set()
+        while waiting:
+            names = {table.name for table in waiting.pop().find_all(exp.Table)} & made.keys() - needed
+            needed |= names
+            waiting += [made[name] for name in names]
+        for name, each in self.ctes:
+            if name in needed:
+                select = select.with_(name, as_=each)
+        return select
 
     def input(self, expr: ir.ParamRef | ir.Constant) -> str:
         """A value that a function or relation takes, by name."""

@@ -29,6 +29,8 @@ from omnigraph_sql.planner.plan import Draft, Frame, column, into, slot
 
 _HOP = "$$hop"
 _END = "$$end"
+_REPEATED = 2
+"""Each further negation that matches rows again would double the work before it; after so many, rows are settled first."""
 
 
 def matched(draft: Draft, frame: Frame, steps: Iterable[Step]) -> Frame:
@@ -228,6 +230,9 @@ def _without(draft: Draft, frame: Frame, negation: Negation) -> Frame:
     if conditions is not None:
         holds = exp.Coalesce(this=exp.and_(*conditions), expressions=[exp.false()])
         return where(draft, frame, [exp.Not(this=holds)])
+    draft.repeated += 1
+    if draft.repeated > _REPEATED:
+        frame = draft.settle(frame)
     assert frame.name is not None
     hanging, draft.hanging = draft.hanging, {}
     seeds = exp.select(*(slot(name) for name in outer)).distinct().from_(exp.to_table(frame.name))
