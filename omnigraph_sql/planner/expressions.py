@@ -146,8 +146,14 @@ def binary(op: str, left: exp.Expression, right: exp.Expression) -> exp.Expressi
 
 
 def _type(expr: ir.Expr) -> PropType:
-    assert isinstance(expr, ir.PropertyRef | ir.ParamRef | ir.Constant)
-    return expr.type
+    match expr:
+        case ir.PropertyRef() | ir.ParamRef() | ir.Constant():
+            return expr.type
+        case ir.Nearest() | ir.Bm25() | ir.Rrf():
+            return PropType("F64", nullable=True)
+        case ir.TextMatch():
+            return PropType("Bool")
+    return PropType("String")
 
 
 def _scalar(expr: ir.Expr) -> str:
