@@ -69,10 +69,8 @@ class AppendLog:
         Staged and committed without retries: a plain create lets several racing processes overwrite each other.
         """
         self.calls["create"] += 1
-        with self._guarded():
-            staged = stage_new(self._objects, self._name, table)
         try:
-            dataset = commit_new(self._objects, self._name, staged)
+            dataset = commit_new(self._objects, self._name, stage_new(self._objects, self._name, table))
         except LANCE_ERRORS as error:
             if not self.exists():
                 raise fault(error, self._objects.uri(self._name)) from error

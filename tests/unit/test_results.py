@@ -27,6 +27,9 @@ ONE = 'query one() { match { $p: Person { key: "p7" } } return { $p.key, $p.age 
 ALL = "query all() { match { $p: Person } return { $p.key } }"
 PAIRS = "query pairs() { match { $a: Person $a knows $b } return { $a.key, $b.age } }"
 CHAINS = "query chains() { match { $a: Person $a knows $b $b knows $c $c knows $d } return { $d.age } }"
+ENDLESS = """
+query endless() { match { $a: Person $a knows $b $b knows $c $c knows $d $d knows $e $e knows $f } return { $f.age } }
+"""
 SORTED = "query s() { match { $a: Person $a knows $b $b knows $c $c knows $d } return { $d.age } order { $d.age } }"
 NONE = "query none() { match { $p: Person $p.age > 1000 } return { $p.key, $p.age } }"
 
@@ -115,7 +118,7 @@ def test_a_query_that_shows_nothing_in_time_fails_at_once(graph: og.Graph) -> No
 
 
 def test_a_query_that_goes_on_too_long_fails_where_it_is_read(graph: og.Graph) -> None:
-    result = graph.query(CHAINS, timeout=3)
+    result = graph.query(ENDLESS, timeout=2)
     with pytest.raises(errors.ResourceLimit):
         for _ in result:
             pass
