@@ -27,9 +27,7 @@ ONE = 'query one() { match { $p: Person { key: "p7" } } return { $p.key, $p.age 
 ALL = "query all() { match { $p: Person } return { $p.key } }"
 PAIRS = "query pairs() { match { $a: Person $a knows $b } return { $a.key, $b.age } }"
 CHAINS = "query chains() { match { $a: Person $a knows $b $b knows $c $c knows $d } return { $d.age } }"
-ENDLESS = """
-query endless() { match { $a: Person $a knows $b $b knows $c $c knows $d $d knows $e $e knows $f } return { $f.age } }
-"""
+ENDLESS = "query endless() { match { $a: Person $b: Person $c: Person $d: Person } return { $d.age } }"
 SORTED = "query s() { match { $a: Person $a knows $b $b knows $c $c knows $d } return { $d.age } order { $d.age } }"
 NONE = "query none() { match { $p: Person $p.age > 1000 } return { $p.key, $p.age } }"
 
