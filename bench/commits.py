@@ -28,7 +28,7 @@ UPSERT = "query q($name: String) { insert Person { name: $name, age: 1 } }"
 APPEND = "query q($name: String) { insert Note { text: $name } }"
 
 PARTS = (
-    ("stage the rows", "protocol.py", "stage_write"),
+    ("stage the rows", "staging.py", "stage_write"),
     ("look for drift", "tables.py", "newest_version"),
     ("write the sidecar", "sidecar.py", "write"),
     ("commit the table", "tables.py", "commit_staged"),
