@@ -26,7 +26,7 @@ from omnigraph_udfs.messages import sum_over
 
 _OPPOSITE: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 _SENT = 8
-"""Sending a weight along an edge costs about as much as collecting it along so many."""
+"""Sending a weight along an edge is taken to cost as much as collecting it along so many: a guess, not measured."""
 _EXACT = 2.0**53
 _MOST = 2.0**62
 Counts = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ _EQUAL = 0.05
 _OTHER = 0.33
 _NEGATION = 0.5
 _ROW = 16.0
-"""A row of a walk costs about as much as sending a weight along so many edges."""
+"""A row of a walk is taken to cost as much as sending a weight along so many edges: a guess, not measured."""
 
 
 def selectivity(condition: ir.Compare) -> float:

@@ -25,7 +25,7 @@ from omnigraph_sql.planner.logical import (
 )
 
 _UNFOLDED = 3.0
-"""A row out of a list costs so many times as much as one that a function gives."""
+"""A row out of a list is taken to cost so many times as much as one that a function gives: a guess, not measured."""
 _WALKED = 0.25
 """From this share of the edges on, reading all of them is as good as following them from node to node."""
 
