@@ -115,6 +115,7 @@ class Growth:
     bare_old: Sample
     fragments: int
     """Of the old graph's data table."""
+    bare_fragments: int
 
 
 KINDS: dict[str, tuple[str, str, str]] = {
@@ -132,8 +133,8 @@ def _growth(directory: Path, kind: str, commits: int, repeat: int) -> Growth:
     query, key, text = KINDS[kind]
     old = _aged(directory / "old", query, text, commits - 1)
     young = [_aged(directory / f"young-{number}", query, text, 9) for number in range(repeat + 1)]
-    bare_old = _copied(old, key)
-    bare_young = [_copied(each, key) for each in young]
+    bare_old = _bare_aged(directory / "bare-old", old, key, text, commits - 1)
+    bare_young = [_bare_aged(directory / f"bare-young-{number}", old, key, text, 9) for number in range(repeat + 1)]
     young_taken, old_taken, bare_young_taken, bare_old_taken = alternate(
         lambda number: young[number].mutate(query, params={"name": text.format(f"t{number}")}),
         lambda number: old.mutate(query, params={"name": text.format(f"t{number}")}),
@@ -142,8 +143,9 @@ def _growth(directory: Path, kind: str, commits: int, repeat: int) -> Growth:
         repeat=repeat,
     )
     fragments = len(lance.dataset(str(stored_table(old, key))).get_fragments())
+    bare_fragments = len(bare_old.get_fragments())
     shutil.rmtree(directory)
-    return Growth(kind, young_taken, old_taken, bare_young_taken, bare_old_taken, fragments)
+    return Growth(kind, young_taken, old_taken, bare_young_taken, bare_old_taken, fragments, bare_fragments)
 
 
 def _aged(root: Path, query: str, text: str, commits: int) -> og.Graph:
@@ -153,12 +155,12 @@ def _aged(root: Path, query: str, text: str, commits: int) -> og.Graph:
     return graph
 
 
-def _copied(graph: og.Graph, key: str) -> lance.LanceDataset:
-    """A copy of a graph's table; it is written through one handle, as the graph's own is."""
-    path = stored_table(graph, key)
-    copy = path.with_name(f"{path.name}-copy")
-    shutil.copytree(path, copy)
-    return lance.dataset(str(copy))
+def _bare_aged(path: Path, graph: og.Graph, key: str, text: str, commits: int) -> lance.LanceDataset:
+    """A table like that of a graph after so many commits; it is written through one handle, as the graph's own is."""
+    table = write_table(path, lance.dataset(str(stored_table(graph, key))).schema.empty_table())
+    for number in range(commits):
+        _bare(table, key, text.format(number))
+    return table
 
 
 def _bare(table: lance.LanceDataset, key: str, text: str) -> None:

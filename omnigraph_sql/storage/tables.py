@@ -26,6 +26,7 @@ from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_sess
 from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
 from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence
 from omnigraph_sql.storage.filters import filtered
+from omnigraph_sql.storage.folding import fold
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.indexing import IndexSpec, IndexState
 from omnigraph_sql.storage.layout import btree_covers, fragments
@@ -317,6 +318,9 @@ class TableStorage:
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
     ) -> StagedHandle:
+        if kind in ("append", "merge", "rows"):
+            with guarded(handle.path):
+                fold(handle._dataset, transaction)
         self.objects.files.require_whole(_name(handle.path, handle.branch), new_fragments(transaction.operation))
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(

@@ -1,0 +1,82 @@
+"""Small fragments become one, as part of a write that finds too many of them.
+
+Every small commit leaves a fragment, and a look-up opens all of them: after a thousand commits that is most of what one
+more costs. So a write that adds rows also rewrites the small fragments it does not touch, once there are many. Their rows
+keep their ids, the version they were made in and their values; other readers keep the version they have; and there is
+nothing more to publish or to recover, because it is the same commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+from lance.dataset import LanceOperation, Transaction
+from lance.fragment import RowIdSequence, write_fragments
+
+MANY: Final = 32
+"""So many small fragments are folded into one."""
+SMALL: Final = 1 << 20
+"""Bytes below which a fragment is small. A folded one soon is not, so rows are not written over and over again."""
+AT_ONCE: Final = 64 << 20
+"""Bytes that one write folds at most, because they are in memory together."""
+
+
+def fold(dataset: Any, transaction: Transaction) -> None:
+    """Let a staged write, an append or update of rows, also replace the small fragments if there are many."""
+    operation: Any = transaction.operation
+    chosen = _small(dataset, operation)
+    if len(chosen) < MANY or not all(_is_rewritable(field.type) for field in dataset.schema):
+        return
+    if isinstance(operation, LanceOperation.Append):
+        operation = LanceOperation.Update(
+            removed_fragment_ids=[],
+            updated_fragments=[],
+            new_fragments=list(operation.fragments),
+            fields_modified=[],
+            update_mode="rewrite_rows",
+        )
+    operation.removed_fragment_ids = [*operation.removed_fragment_ids, *(each.fragment_id for each in chosen)]
+    operation.new_fragments = [*_rewritten(dataset, chosen), *operation.new_fragments]
+    transaction.operation = operation
+
+
+def _small(dataset: Any, operation: Any) -> list[Any]:
+    """The small fragments that a write leaves alone, in table order."""
+    touched = set(getattr(operation, "removed_fragment_ids", ()))
+    touched.update(each.id for each in getattr(operation, "updated_fragments", ()))
+    found, total = [], 0
+    for fragment in dataset.get_fragments():
+        size = _size(fragment.metadata.files)
+        if size < SMALL and fragment.fragment_id not in touched:
+            total += size
+            if total > AT_ONCE:
+                break
+            found.append(fragment)
+    return found
+
+
+def _size(files: Iterable[Any]) -> int:
+    """The bytes of a fragment; one whose files do not tell counts as large."""
+    return sum(file.file_size_bytes or SMALL for file in files)
+
+
+def _is_rewritable(type_: pa.DataType) -> bool:
+    """Whether values can be read and written back as they are; a Blob's bytes would all have to be fetched."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return False
+    return all(_is_rewritable(type_.field(each).type) for each in range(type_.num_fields))
+
+
+def _rewritten(dataset: Any, chosen: list[Any]) -> list[Any]:
+    """New fragments with the live rows of others, under the same row ids."""
+    rows = dataset.scanner(fragments=chosen, with_row_id=True, scan_in_order=True).to_table()
+    if rows.num_rows == 0:
+        return []
+    written = write_fragments(rows.drop_columns(["_rowid"]), dataset, mode="append")
+    ids, start = rows.column("_rowid"), 0
+    for fragment in written:
+        fragment.row_id_meta = RowIdSequence(ids.slice(start, fragment.num_rows).to_pylist()).to_inline_metadata()
+        start += fragment.num_rows
+    return list(written)
