@@ -81,8 +81,8 @@ def test_rows_keep_their_identity_and_the_past_stays(tmp_path: Path) -> None:
             place = row["_rowid"], row["_row_created_at_version"]
             assert first.setdefault(row["name"], place) == place
     assert fragments(graph, "node:Person") <= FEW + 1
-    for commit, content in past:
-        assert ages(graph, snapshot=commit) == content
+    for known, content in past:
+        assert ages(graph, snapshot=known) == content
     assert ages(og.connect(graph.uri)) == model
 
 
