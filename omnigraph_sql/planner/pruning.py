@@ -26,8 +26,8 @@ def nothing(_: Link, __: Tree) -> bool:
 def prune(pattern: Pattern, needed: set[str], may_count: Callable[[Link, Tree], bool] = nothing) -> Pruned:
     """Take off whatever hangs on the variables that are needed.
 
-    Variables that must stay for other reasons are among those needed. What hangs on two variables by a hop each, or on one by
-    several hops, is taken off if `may_count` says that its matches may be counted row by row.
+    Variables that must stay for other reasons are among those needed. What hangs on two variables by a hop each, or on one
+    by several hops, is taken off if `may_count` says that its matches may be counted row by row.
     """
     found = Pruned({each.variable for each in pattern.vertices}, list(pattern.links))
     while True:

@@ -106,7 +106,7 @@ def reach_sums(
     _check(csr, least, most)
     given = np.empty(0, np.int64) if weights is None else frozen(weights, np.int64)
     loops = np.empty(0, np.bool_) if turned is None else frozen(turned, np.bool_)
-    if weights is not None and len(given) != csr.width or turned is not None and len(loops) != csr.width:
+    if (weights is not None and len(given) != csr.width) or (turned is not None and len(loops) != csr.width):
         raise ValueError(f"every one of the {csr.width} vertices needs a weight and a mark")
     if len(given) and float(given.astype(np.float64).sum()) >= _MOST:
         raise OverflowError("the weights of all vertices together do not fit into 64 bits")

@@ -123,8 +123,8 @@ def sums(
 ) -> None:
     """Leaves in `digits` the sum of the weights of what each source reaches; without weights each vertex has one.
 
-    A vertex counts at its shortest distance. One that is a hop short of the least counts if it has a loop or, if the search is
-    `turned`, if its source is among those `looped`.
+    A vertex counts at its shortest distance. One that is a hop short of the least counts if it has a loop or, if the search
+    is `turned`, if its source is among those `looped`.
     """
     stop, met = 0, 0
     full = np.zeros(LANES, np.uint64)
