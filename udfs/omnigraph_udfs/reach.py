@@ -214,14 +214,14 @@ def _summed(
     width = 64 * spreads.LANES
 
     def search(share: tuple[int, int]) -> None:
-        words = [np.zeros((csr.width, spreads.LANES), np.uint64) for _ in range(3)]
-        queues = [np.empty(csr.width, csr.targets.dtype) for _ in range(3)]
+        seen, now, later = (np.zeros((csr.width, spreads.LANES), np.uint64) for _ in range(3))
+        queue, waiting, touched = (np.empty(csr.width, csr.targets.dtype) for _ in range(3))
         for first in range(share[0] * width, min(share[1] * width, len(sources)), width):
             some = sources[first : first + width]
             looped = np.zeros(spreads.LANES, np.uint64) if turned is None else _bits(turned[some], spreads.LANES)
             digits = np.zeros((spreads.DIGITS, spreads.LANES), np.uint64)
-            bounds = least, most, weights, looped, turned is not None
-            spreads.sums(csr.offsets, csr.targets, *asked, some, *bounds, *words, *queues, digits)
+            marks = spreads.Marks(seen, now, later, queue, waiting, touched, digits)
+            spreads.sums(csr.offsets, csr.targets, *asked, some, least, most, weights, looped, turned is not None, marks)
             ones = np.unpackbits(digits.view(np.uint8), axis=1, bitorder="little")[:, : len(some)]
             out[first : first + len(some)] = (ones.astype(np.int64) << np.arange(spreads.DIGITS)[:, None]).sum(axis=0)
 

@@ -9,20 +9,34 @@ vertex for all sources that met it takes as many steps as digits change, two on 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from omnigraph_udfs.arrays import Ints
 from omnigraph_udfs.kernels.jit import kernel
 
-__all__ = ["DIGITS", "LANES", "sums"]
+__all__ = ["DIGITS", "LANES", "Marks", "sums"]
 
+Words: TypeAlias = npt.NDArray[np.uint64]
 DIGITS = 63
 LANES = 4
 """Words per vertex: what a processor combines in one instruction."""
 _DENSE = 4
 """A hop from more than one in so many vertices asks every vertex whom it is met from, instead of telling whom it meets."""
+
+
+class Marks(NamedTuple):
+    """What a search writes on, and the counts it leaves."""
+
+    seen: Words
+    now: Words
+    later: Words
+    queue: Ints
+    waiting: Ints
+    touched: Ints
+    digits: Words
 
 
 @kernel
@@ -39,7 +53,7 @@ def _loops(offsets: Ints, targets: Ints, vertex: int) -> Any:
 
 
 @kernel
-def _count(digits: Ints, met: Ints, weight: int) -> None:
+def _count(digits: Words, met: Words, weight: int) -> None:
     """Adds a weight to the counts of the sources that met a vertex."""
     place = 0
     while weight:
@@ -57,7 +71,7 @@ def _count(digits: Ints, met: Ints, weight: int) -> None:
 
 
 @kernel
-def _told(offsets: Ints, targets: Ints, seen: Ints, now: Ints, later: Ints, queue: Ints, stop: int, waiting: Ints) -> Any:
+def _told(offsets: Ints, targets: Ints, seen: Words, now: Words, later: Words, queue: Ints, stop: int, waiting: Ints) -> Any:
     """Every vertex of a hop tells its neighbours which sources it brings; returns how many meet somebody new."""
     end = np.uint64(0)
     for at in range(np.uint64(stop)):
@@ -78,7 +92,7 @@ def _told(offsets: Ints, targets: Ints, seen: Ints, now: Ints, later: Ints, queu
 
 
 @kernel
-def _asked(offsets: Ints, targets: Ints, full: Ints, seen: Ints, now: Ints, later: Ints, waiting: Ints) -> Any:
+def _asked(offsets: Ints, targets: Ints, full: Words, seen: Words, now: Words, later: Words, waiting: Ints) -> Any:
     """Every vertex asks those it is a neighbour of; returns how many meet somebody new."""
     end = np.uint64(0)
     for vertex in range(np.uint64(len(offsets) - 1)):
@@ -111,21 +125,16 @@ def sums(
     least: int,
     most: int,
     weights: Ints,
-    looped: Ints,
+    looped: Words,
     turned: bool,
-    seen: Ints,
-    now: Ints,
-    later: Ints,
-    queue: Ints,
-    waiting: Ints,
-    touched: Ints,
-    digits: Ints,
+    marks: Marks,
 ) -> None:
     """Leaves in `digits` the sum of the weights of what each source reaches; without weights each vertex has one.
 
     A vertex counts at its shortest distance. One that is a hop short of the least counts if it has a loop or, if the search
     is `turned`, if its source is among those `looped`.
     """
+    seen, now, later, queue, waiting, touched, digits = marks
     stop, met = 0, 0
     full = np.zeros(LANES, np.uint64)
     some = np.zeros(LANES, np.uint64)
