@@ -62,7 +62,7 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
             return traversal.common(scope, function)
         case fn.Joined():
             return traversal.joined(scope, function)
-        case fn.Weight() | fn.WeightedSum() | fn.WeightedCount() | fn.CommonWeight():
+        case fn.Weight() | fn.WeightedSum() | fn.WeightedCount() | fn.CommonWeight() | fn.ReachWeight():
             return bind_messages(scope, function)
         case fn.Text() | fn.Bm25Score() | fn.Distance() | fn.Among():
             return ranking.bind_search(scope, function)

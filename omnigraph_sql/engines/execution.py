@@ -184,6 +184,8 @@ def guarded(execution: Execution, bound: Bound) -> Callable[..., Array]:
             execution.going()
             if bound.destinations is not None:
                 execution.foresee(bound.destinations(*arrays))
+            if bound.at_once is not None:
+                return _in_portions(execution, bound, bound.at_once, *arrays)
             found = _in_pieces(execution, bound, *arrays) if bound.is_search else bound.run(*arrays)
             return execution.tracked(found)
         except BaseException as error:
@@ -230,6 +232,15 @@ def _in_pieces(execution: Execution, bound: Bound, *arrays: Array) -> Array:
         execution.foresee(destinations * count // min(at, count) if destinations > execution.wide else destinations)
         seconds = max(time.perf_counter() - started, 1e-6)
         size = max(1, min(int(size * _PIECE_SECONDS / seconds), size * 8))
+    return found[0] if len(found) == 1 else pa.concat_arrays(found)
+
+
+def _in_portions(execution: Execution, bound: Bound, size: int, *arrays: Array) -> Array:
+    """So many rows at a time, so that the run can be ended in between."""
+    found = []
+    for at in range(0, max(len(arrays[0]), 1), size):
+        execution.going()
+        found.append(bound.run(*(array.slice(at, size) for array in arrays)))
     return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 

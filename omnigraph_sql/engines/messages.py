@@ -27,6 +27,8 @@ from omnigraph_udfs.messages import sum_over
 _OPPOSITE: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 _SENT = 8
 """Sending a weight along an edge is taken to cost as much as collecting it along so many: a guess, not measured."""
+_AT_ONCE = 1024
+"""So many searches go together; between them a query can be ended."""
 _EXACT = 2.0**53
 _MOST = 2.0**62
 Counts = npt.NDArray[np.int64]
@@ -59,6 +61,8 @@ def bind_messages(scope: Scope, asked: fn.Messages) -> Bound:
             return Bound((pa.int64(),), pa.float64(), pa.array(sums, mask=known == 0).take)
         case fn.CommonWeight():
             return _common(scope, asked)
+        case fn.ReachWeight():
+            return _within(scope, asked)
 
 
 def _common(scope: Scope, asked: fn.CommonWeight) -> Bound:
@@ -73,6 +77,20 @@ def _common(scope: Scope, asked: fn.CommonWeight) -> Bound:
         return pa.array(meet_weights(first, second, numbers(us), numbers(vs), weights))
 
     return Bound((pa.int64(), pa.int64()), pa.int64(), run)
+
+
+def _within(scope: Scope, asked: fn.ReachWeight) -> Bound:
+    along = scope.expander(asked.link.edge, asked.direction)
+    bounds = asked.link.minimum, asked.link.maximum
+    weights = _tree(scope, asked.tree)
+
+    def run(v: Array) -> Array:
+        try:
+            return pa.array(along.reach_sums(numbers(v), *bounds, weights, turned=asked.turned))
+        except OverflowError:
+            raise _too_many() from None
+
+    return Bound((pa.int64(),), pa.int64(), run, at_once=_AT_ONCE)
 
 
 def _degrees(scope: Scope, branches: tuple[Branch, ...]) -> Bound:

@@ -36,6 +36,8 @@ class Bound:
     """How many entries the lists of a result will have together, where that is known beforehand."""
     is_search: bool = False
     """Whether the time and size of a result depend on more than the number of rows, so that they come in pieces."""
+    at_once: int | None = None
+    """How many rows to give it at a time, if that matters."""
     note: str | None = None
     """How it does it, and why so, for people who want to know what a query does."""
 

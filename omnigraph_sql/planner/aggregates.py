@@ -21,7 +21,7 @@ _KINDS: dict[str, Any] = {"sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max":
 
 def aggregate(draft: Draft, frame: Frame, call: ir.AggregateCall, query: Logical) -> exp.Expression:
     """One aggregate over the rows of a group."""
-    if not query.hanging and not query.forks:
+    if not query.hanging and not query.may_be_void:
         return _plain(draft, frame, call)
     return _Weighed(draft, frame, query).aggregate(call)
 
@@ -32,7 +32,7 @@ def of_one_row(draft: Draft, frame: Frame, call: ir.AggregateCall, query: Logica
 
 
 def is_positive(draft: Draft, frame: Frame, query: Logical) -> exp.Expression:
-    """Whether a group has anything in it, when forks may leave rows that match nothing."""
+    """Whether a group has anything in it, when there may be rows that match in no way."""
     return exp.GT(this=exp.Sum(this=_Weighed(draft, frame, query).weight()), expression=exp.Literal.number(0))
 
 
@@ -54,7 +54,7 @@ def told_apart(draft: Draft, query: Logical) -> Told:
 
 def rows_are_groups(query: Logical, told: Told) -> bool:
     """Whether every row is a group of its own: the grouping items tell all nodes of the pattern apart."""
-    if query.forks or any(link.edge_variable is not None for link in query.pattern.links):
+    if query.may_be_void or any(link.edge_variable is not None for link in query.pattern.links):
         return False
     known = set(told)
     for step in query.steps:
@@ -119,6 +119,10 @@ class _Weighed:
             self._draft.call(fn.CommonWeight(fork.edges, fork.directions, fork.tree), slot(fork.first), slot(fork.second))
             for fork in self._query.forks
         ]
+        factors += [
+            self._draft.call(fn.ReachWeight(spread.link, spread.is_turned, spread.tree), slot(spread.start))
+            for spread in self._query.spreads
+        ]
         found: exp.Expression = exp.cast(exp.Literal.number(1), _COUNT) if not factors else factors[0]
         for factor in factors[1:]:
             found = exp.Mul(this=found, expression=factor)
@@ -152,9 +156,16 @@ class _Weighed:
         if self._hangs(argument):
             home = self._home(argument)
             summed = self._draft.call(fn.WeightedSum(self._type(home[0]), home[1], argument), slot(home[0]))
-            return exp.Mul(this=summed, expression=exp.cast(self.weight(home[0]), FLOAT64))
+            return self._matched(exp.Mul(this=summed, expression=exp.cast(self.weight(home[0]), FLOAT64)))
         value = exp.cast(operand(self._draft, self._frame, argument), FLOAT64)
-        return exp.Mul(this=value, expression=exp.cast(self.weight(), FLOAT64))
+        return self._matched(exp.Mul(this=value, expression=exp.cast(self.weight(), FLOAT64)))
+
+    def _matched(self, value: exp.Expression) -> exp.Expression:
+        """A value of rows that match; one that matches in no way is no part of a sum, not even as zero."""
+        if not self._query.may_be_void:
+            return value
+        matches = exp.GT(this=self.weight(), expression=exp.Literal.number(0))
+        return exp.Case(ifs=[exp.If(this=matches, true=value)])
 
 
 def _zero() -> exp.Expression:

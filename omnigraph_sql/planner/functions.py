@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from omnigraph_compiler import PropType, ir
 from omnigraph_sql.planner.conditions import Simple
-from omnigraph_sql.planner.logical import Branch, Direction, Tree
+from omnigraph_sql.planner.logical import Branch, Direction, Link, Tree
 
 # Relations -------------------------------------------------------------------------------------------------------
 
@@ -325,6 +325,32 @@ class CommonWeight:
         return f"how many common neighbours there are along {_both(self.edges, self.directions)}"
 
 
+@dataclass(frozen=True)
+class ReachWeight:
+    """Position to the number of ways in which a vertex within some hops can be matched."""
+
+    link: Link
+    turned: bool
+    """Whether the position is the far end of the clause."""
+    tree: Tree
+
+    @property
+    def direction(self) -> Direction:
+        return self.link.seen_from(self.link.target if self.turned else self.link.source)
+
+    @property
+    def wish(self) -> str:
+        return f"count_{self.link.edge}_{self.direction}_{self.link.minimum}_{self.link.maximum}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (f"edge:{self.link.edge}", *_tables(self.tree.branches))
+
+    def __str__(self) -> str:
+        hops = f"{self.link.minimum} to {self.link.maximum} hops"
+        return f"how many nodes there are within {hops} along {self.link.edge} ({self.direction})"
+
+
 # Search ----------------------------------------------------------------------------------------------------------
 
 
@@ -490,7 +516,7 @@ class Exact:
 
 
 Relation: TypeAlias = Nodes | Lookup | Support | Edges | Top | FusedTop
-Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight
+Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight | ReachWeight
 Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
 Search: TypeAlias = Text | Bm25Score | Distance | Among
 Function: TypeAlias = Get | IdRank | Traversal | Messages | Search | Exact

@@ -50,9 +50,14 @@ class Link:
         return self.source, self.target
 
     @property
+    def is_single(self) -> bool:
+        """Whether it is one hop."""
+        return (self.minimum, self.maximum) == (1, 1)
+
+    @property
     def is_hop(self) -> bool:
         """Whether it is one hop to a set of neighbours."""
-        return (self.minimum, self.maximum) == (1, 1) and self.edge_variable is None
+        return self.is_single and self.edge_variable is None
 
     def other(self, variable: str) -> str:
         """The end that is not this one."""
@@ -95,6 +100,20 @@ class Fork:
     edges: tuple[str, str]
     directions: tuple[Direction, Direction]
     tree: Tree
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A vertex that hangs on another by several hops."""
+
+    start: str
+    link: Link
+    tree: Tree
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the start is the far end of the clause."""
+        return self.start != self.link.source
 
 
 @dataclass(frozen=True)
@@ -211,6 +230,7 @@ class Logical:
     hanging: tuple[tuple[str, tuple[Branch, ...]], ...] = ()
     """What was taken from the pattern and hangs on its vertices: a row counts as often as it can be matched."""
     forks: tuple[Fork, ...] = ()
+    spreads: tuple[Spread, ...] = ()
     steps: tuple[Step, ...] = ()
     applied: tuple[str, ...] = ()
     """What the rules did, for people."""
@@ -218,6 +238,11 @@ class Logical:
     def branches(self, variable: str) -> tuple[Branch, ...]:
         """What hangs on a vertex."""
         return dict(self.hanging).get(variable, ())
+
+    @property
+    def may_be_void(self) -> bool:
+        """Whether there may be rows that match in no way at all: nothing is dropped for want of a fork or a spread."""
+        return bool(self.forks or self.spreads)
 
     def with_note(self, note: str) -> Logical:
         return replace(self, applied=(*self.applied, note))

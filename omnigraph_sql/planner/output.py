@@ -123,12 +123,12 @@ def _by_groups(draft: Draft, frame: Frame, select: exp.Select, keys: Sequence[ex
     varying = [key for key in keys if not isinstance(key, exp.Parameter)]
     if varying:
         select = select.group_by(*dict.fromkeys(varying))
-        return select.having(is_positive(draft, frame, plan)) if plan.forks else select
+        return select.having(is_positive(draft, frame, plan)) if plan.may_be_void else select
     if not keys:
         return select
     # One group at most, and none without rows.
     none = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
-    return select.having(is_positive(draft, frame, plan) if plan.forks else none)
+    return select.having(is_positive(draft, frame, plan) if plan.may_be_void else none)
 
 
 def _group_order(output: ir.Aggregate, groups: dict[str, _Group], order: ir.Order, told: Told) -> list[exp.Expression]:

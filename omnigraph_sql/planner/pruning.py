@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from omnigraph_sql.planner.logical import Branch, Fork, Link, Pattern, Tree
+from omnigraph_sql.planner.logical import Branch, Fork, Link, Pattern, Spread, Tree
 
 
 @dataclass
@@ -15,31 +16,55 @@ class Pruned:
     links: list[Link]
     branches: dict[str, list[Branch]] = field(default_factory=dict)
     forks: list[Fork] = field(default_factory=list)
+    spreads: list[Spread] = field(default_factory=list)
 
 
-def prune(pattern: Pattern, needed: set[str], *, forks: bool = False) -> Pruned:
-    """Take off whatever hangs on the variables that are needed; with `forks`, also what hangs on two of them.
+def nothing(_: Link, __: Tree) -> bool:
+    return False
 
-    Variables that must stay for other reasons are among those needed.
+
+def prune(pattern: Pattern, needed: set[str], may_count: Callable[[Link, Tree], bool] = nothing) -> Pruned:
+    """Take off whatever hangs on the variables that are needed.
+
+    Variables that must stay for other reasons are among those needed. What hangs on two variables by a hop each, or on one
+    by several hops, is taken off if `may_count` says that its matches may be counted row by row.
     """
     found = Pruned({each.variable for each in pattern.vertices}, list(pattern.links))
     while True:
-        leaf = next((name for name in _spare(found, needed) if len(_links_at(found, name)) == 1), None)
+        spare = sorted(found.left - needed)
+        leaf = next((name for name in spare if _is_leaf(found, name)), None)
         if leaf is not None:
             _take_off(found, pattern, leaf)
             continue
-        tip = next((name for name in _spare(found, needed) if _is_tip(found, name)), None) if forks else None
+        far = next((name for name in spare if _is_far(found, name) and _may(found, pattern, name, may_count)), None)
+        if far is not None:
+            needed = needed | _spread_off(found, pattern, far)
+            continue
+        tip = next((name for name in spare if _is_tip(found, name) and _may(found, pattern, name, may_count)), None)
         if tip is None:
             return found
         needed = needed | _fork_off(found, pattern, tip)
 
 
-def _spare(found: Pruned, needed: set[str]) -> list[str]:
-    return sorted(found.left - needed)
-
-
 def _links_at(found: Pruned, name: str) -> list[Link]:
     return [link for link in found.links if name in link.ends]
+
+
+def _is_leaf(found: Pruned, name: str) -> bool:
+    """Whether a vertex hangs on another by a single hop."""
+    links = _links_at(found, name)
+    return len(links) == 1 and links[0].is_single
+
+
+def _is_far(found: Pruned, name: str) -> bool:
+    """Whether a vertex hangs on another by several hops."""
+    links = _links_at(found, name)
+    return len(links) == 1 and not links[0].is_single and links[0].source != links[0].target
+
+
+def _may(found: Pruned, pattern: Pattern, name: str, may_count: Callable[[Link, Tree], bool]) -> bool:
+    tree = Tree(pattern.vertex(name), tuple(found.branches.get(name, ())))
+    return all(may_count(link, tree) for link in _links_at(found, name))
 
 
 def _is_tip(found: Pruned, name: str) -> bool:
@@ -79,3 +104,12 @@ def _fork_off(found: Pruned, pattern: Pattern, tip: str) -> set[str]:
     found.links.remove(second)
     found.left.remove(tip)
     return set(ends)
+
+
+def _spread_off(found: Pruned, pattern: Pattern, far: str) -> set[str]:
+    (link,) = _links_at(found, far)
+    start = link.other(far)
+    found.spreads.append(Spread(start, link, _tree(found, pattern, far)))
+    found.links.remove(link)
+    found.left.remove(far)
+    return {start}

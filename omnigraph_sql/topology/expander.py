@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +16,11 @@ from omnigraph_udfs import csr
 from omnigraph_udfs.arrays import Mask, Positions
 from omnigraph_udfs.csr import Csr
 from omnigraph_udfs.expand import Expansion, expand, has_edge
-from omnigraph_udfs.reach import reach, reaches
+from omnigraph_udfs.reach import reach, reach_sums, reaches
+
+OPPOSITE: Final = {"out": "in", "in": "out", "both": "both"}
+MANY: Final = 16
+"""Searches from more vertices than this may look at edges the other way round, too."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,28 @@ class Expander:
 
         return self._searched(at, most, search)
 
+    def reach_sums(self, at: Positions, least: int, most: int, weights: Positions | None, *, turned: bool) -> Positions:
+        """How much what is within some hops of each vertex weighs; `turned` if the vertices are the far ends of clauses."""
+        around = self._around(at, most)
+        if around is None:
+            near, rows = self.index.neighbours(self.direction), at
+            back = self.index.neighbours(OPPOSITE[self.direction]) if len(at) > MANY else None
+            looped = self.index.loops(self.direction) if turned and least > 1 else None
+        else:
+            vertices, near = around
+            back, rows = None, _places(vertices, at)
+            looped = loops(near) if turned and least > 1 else None
+            weights = None if weights is None else weights[vertices]
+        return reach_sums(near, rows, least=least, most=most, weights=weights, turned=looped, back=back)
+
+    def _around(self, at: Positions, most: int) -> tuple[Positions, Csr] | None:
+        """What is around a few vertices, renumbered, if asking for it costs less than all there is."""
+        if self._mode(len(at), most) != "indexed":
+            return None
+        return indexed.surroundings(self.index.ends, self.direction, np.unique(at[at >= 0]), most, self.given)
+
     def _searched(self, at: Positions, most: int, search: Callable[[_Near, Positions], Expansion]) -> Expansion:
-        around = None
-        if self._mode(len(at), most) == "indexed":
-            around = indexed.surroundings(self.index.ends, self.direction, np.unique(at[at >= 0]), most, self.given)
+        around = self._around(at, most)
         if around is None:
             index, direction = self.index, self.direction
             whole = _Near(

@@ -24,11 +24,15 @@ import numpy.typing as npt
 from omnigraph_udfs.arrays import Ints, Mask, Positions, frozen, index_type, positions
 from omnigraph_udfs.csr import Csr
 from omnigraph_udfs.expand import Expansion, expand, has_edge, kept
+from omnigraph_udfs.threads import in_threads, shares
 
-__all__ = ["distances", "reach", "reach_chunks", "reaches", "reaches_any"]
+__all__ = ["distances", "reach", "reach_chunks", "reach_sums", "reaches", "reaches_any"]
 
 PIECE = 1 << 16
 ROWS = 1024
+FEW = 8
+"""So many sources are searched one after the other."""
+_MOST = 2.0**62
 
 
 def reach(csr: Csr, frontier: npt.ArrayLike, *, least: int, most: int) -> Expansion:
@@ -70,6 +74,51 @@ def reach_chunks(csr: Csr, frontier: npt.ArrayLike, *, least: int, most: int, li
     if limit < 1:
         raise ValueError(f"a piece cannot hold {limit} destinations")
     yield from _searches(csr, positions(frontier, csr.sources), least, most, limit)
+
+
+def reach_sums(
+    csr: Csr,
+    frontier: npt.ArrayLike,
+    *,
+    least: int,
+    most: int,
+    weights: npt.ArrayLike | None = None,
+    turned: npt.ArrayLike | None = None,
+    back: Csr | None = None,
+) -> Positions:
+    """How many destinations each vertex of the frontier has, or the sum of their weights; none is written down.
+
+    Args:
+        csr: The adjacency between vertices of one type.
+        frontier: A vertex per input row, -1 for none. Equal vertices are searched once.
+        least: The least number of hops, at least 1.
+        most: The greatest number of hops.
+        weights: A whole number per vertex, not negative.
+        turned: Whether each vertex has a loop, if the adjacency is that of edges turned round: then a loop of the vertex
+            that a search begins with counts as its last hop, and no other loop counts.
+        back: The adjacency the other way round, which makes searches that meet most vertices faster.
+
+    Raises:
+        IndexError: A vertex of the frontier is not in the adjacency.
+        OverflowError: A sum might not fit into 64 bits.
+        ValueError: As `reach`, or `weights` or `turned` has another length.
+    """
+    _check(csr, least, most)
+    given = np.empty(0, np.int64) if weights is None else frozen(weights, np.int64)
+    loops = np.empty(0, np.bool_) if turned is None else frozen(turned, np.bool_)
+    if (weights is not None and len(given) != csr.width) or (turned is not None and len(loops) != csr.width):
+        raise ValueError(f"every one of the {csr.width} vertices needs a weight and a mark")
+    if len(given) and float(given.astype(np.float64).sum()) >= _MOST:
+        raise OverflowError("the weights of all vertices together do not fit into 64 bits")
+    sources, inverse = np.unique(positions(frontier, csr.sources), return_inverse=True)
+    real = frozen(sources[sources >= 0], np.int64)
+    found = np.zeros(len(sources), np.int64)
+    if len(real) <= FEW and turned is None:
+        sums = _counted(csr, real, least, most, given)
+    else:
+        sums = _summed(csr, back, real, least, most, given, loops if turned is not None else None)
+    found[len(sources) - len(real) :] = sums
+    return found[inverse]
 
 
 def reaches(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike, *, least: int, most: int) -> Mask:
@@ -138,6 +187,54 @@ def distances(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike, *, 
     most = min(most, csr.width)
     searches.pair_distances(csr.offsets, csr.targets, tails, heads, order, most, seen, wanted, depth, queue, out)
     return out
+
+
+def _counted(csr: Csr, sources: Positions, least: int, most: int, weights: Positions) -> Positions:
+    """The sums of a few vertices, one after the other."""
+    out = np.zeros(len(sources), np.int64)
+    for piece in _searches(csr, sources, least, most, PIECE):
+        rows = out[piece.first : piece.first + len(piece.offsets) - 1]
+        if len(weights):
+            added = np.concatenate([[0], np.cumsum(weights[piece.targets])])
+            rows[:] = added[piece.offsets[1:]] - added[piece.offsets[:-1]]
+        else:
+            rows[:] = np.diff(piece.offsets)
+    return out
+
+
+def _summed(
+    csr: Csr, back: Csr | None, sources: Positions, least: int, most: int, weights: Positions, turned: Mask | None
+) -> Positions:
+    """The sums of different vertices, as many at a time as there are bits."""
+    from omnigraph_udfs.kernels import spreads
+
+    least, most = min(least, csr.width + 1), min(most, csr.width)
+    asked = (csr.offsets[:0], csr.targets[:0]) if back is None else (back.offsets, back.targets)
+    out = np.empty(len(sources), np.int64)
+    width = 64 * spreads.LANES
+
+    def search(share: tuple[int, int]) -> None:
+        seen, now, later = (np.zeros((csr.width, spreads.LANES), np.uint64) for _ in range(3))
+        queue, waiting, touched = (np.empty(csr.width, csr.targets.dtype) for _ in range(3))
+        for first in range(share[0] * width, min(share[1] * width, len(sources)), width):
+            some = sources[first : first + width]
+            looped = np.zeros(spreads.LANES, np.uint64) if turned is None else _bits(turned[some], spreads.LANES)
+            digits = np.zeros((spreads.DIGITS, spreads.LANES), np.uint64)
+            marks = spreads.Marks(seen, now, later, queue, waiting, touched, digits)
+            spreads.sums(csr.offsets, csr.targets, *asked, some, least, most, weights, looped, turned is not None, marks)
+            ones = np.unpackbits(digits.view(np.uint8), axis=1, bitorder="little")[:, : len(some)]
+            out[first : first + len(some)] = (ones.astype(np.int64) << np.arange(spreads.DIGITS)[:, None]).sum(axis=0)
+
+    in_threads(search, shares(-(-len(sources) // width), 1))
+    return out
+
+
+def _bits(marks: Mask, lanes: int) -> npt.NDArray[np.uint64]:
+    """Marks as the bits of words, the first one lowest."""
+    found = np.zeros(lanes * 8, np.uint8)
+    packed = np.packbits(marks, bitorder="little")
+    found[: len(packed)] = packed
+    return found.view(np.uint64)
 
 
 def _check(csr: Csr, least: int, most: int) -> None:

@@ -2,16 +2,18 @@
 
 The variables that a query groups by, with the traversals between them, stay. Whatever hangs on them by single hops is taken
 off; a row then counts as often as the branches on its nodes can be matched. A sum over a property somewhere in a branch is
-a weight, too. A node that hangs on two others by a hop each becomes the number of their common neighbours.
+a weight, too. A node that hangs on two others by a hop each becomes the number of their common neighbours; one that hangs on
+another by several hops, the number of nodes within reach.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from omnigraph_compiler import ir
-from omnigraph_sql.planner.estimate import Estimate
-from omnigraph_sql.planner.logical import Logical, Pattern, Tree, Vertex, components, used_by, variables_of
+from omnigraph_compiler import Catalog, ir
+from omnigraph_sql.planner.estimate import Estimate, key_values
+from omnigraph_sql.planner.logical import Link, Logical, Pattern, Tree, Vertex, components, used_by, variables_of
 from omnigraph_sql.planner.pruning import Pruned, prune
 
 _WEIGHABLE = ("count", "sum", "avg")
@@ -21,15 +23,15 @@ def weigh_branches(query: Logical, estimate: Estimate) -> Logical:
     """Take branches off the pattern of a query that aggregates."""
     if not isinstance(query.output, ir.Aggregate) or not query.pattern.links:
         return query
+    may_count = partial(_may_count, _aggregated(query.output), estimate.catalog)
     needed = _needed(query, query.output)
-    forks = not any(call.function in ("min", "max") for call in _calls(query.output))
-    pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), forks=forks)
+    pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), may_count)
     cheap = _cheaper_walked(pruned, query.pattern, estimate)
     while cheap:
         needed |= cheap
-        pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), forks=forks)
+        pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), may_count)
         cheap = _cheaper_walked(pruned, query.pattern, estimate) - needed
-    if not pruned.branches and not pruned.forks:
+    if not pruned.branches and not pruned.forks and not pruned.spreads:
         return query
     vertices = tuple(each for each in query.pattern.vertices if each.variable in pruned.left)
     found = replace(
@@ -37,6 +39,7 @@ def weigh_branches(query: Logical, estimate: Estimate) -> Logical:
         pattern=replace(query.pattern, vertices=vertices, links=tuple(pruned.links)),
         hanging=tuple((name, tuple(branches)) for name, branches in pruned.branches.items() if name in pruned.left),
         forks=tuple(pruned.forks),
+        spreads=tuple(pruned.spreads),
     )
     gone = sorted({each.variable for each in query.pattern.vertices} - pruned.left)
     return found.with_note(f"weights instead of walks: {', '.join(f'${name}' for name in gone)}")
@@ -44,6 +47,22 @@ def weigh_branches(query: Logical, estimate: Estimate) -> Logical:
 
 def _calls(output: ir.Aggregate) -> list[ir.AggregateCall]:
     return [item.expr for item in output.items if isinstance(item.expr, ir.AggregateCall)]
+
+
+def _aggregated(output: ir.Aggregate) -> set[str] | None:
+    """The variables of which a property is aggregated; None if rows that match in no way would be seen in an aggregate."""
+    calls = _calls(output)
+    if any(call.function in ("min", "max") for call in calls):
+        return None
+    return {call.argument.variable for call in calls if isinstance(call.argument, ir.PropertyRef)}
+
+
+def _may_count(aggregated: set[str] | None, catalog: Catalog, link: Link, tree: Tree) -> bool:
+    """Whether the matches of what a link leads to may be counted for each row."""
+    if aggregated is None or any(tree.find(variable) for variable in aggregated):
+        return False
+    edge = catalog.edges[link.edge]
+    return link.is_single or (edge.source == edge.target and key_values(catalog, tree.vertex) is None)
 
 
 def _needed(query: Logical, output: ir.Aggregate) -> set[str]:
@@ -65,7 +84,7 @@ def _needed(query: Logical, output: ir.Aggregate) -> set[str]:
     for negation in pattern.negations:
         used |= set(negation.outer)
     for link in pattern.links:
-        counted = (link.minimum, link.maximum) == (1, 1) and not link.filters and link.edge_variable not in used
+        counted = not link.filters and link.edge_variable not in used
         if not counted or link.source == link.target:
             used |= set(link.ends)
     return {name for name in used if pattern.has_vertex(name)}

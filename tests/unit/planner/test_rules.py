@@ -132,7 +132,7 @@ def test_steps_begin_where_few_are_and_follow_what_grows_least(match: str, expec
             {"k": ["CityIn in [LivesIn in]"]},
         ),
         ("$f follows $p $p livesIn $c", "$p.name, $c.name, count($f) as n", ["scan p", "one p>c"], {"p": ["Follows in"]}),
-        ("$a follows{1,2} $b $c follows $b", "$a.name, count($c) as n", ["scan a", "hop a>b"], {"b": ["Follows in"]}),
+        ("$a follows{1,2} $b $c follows $b", "$a.name, count($c) as n", ["scan a"], {}),
     ],
 )
 def test_aggregates_take_off_what_they_only_count(
@@ -149,6 +149,27 @@ def test_what_hangs_on_two_nodes_is_a_number_of_common_neighbours() -> None:
 
     assert [(fork.tree.vertex.variable, {fork.first, fork.second}) for fork in query.forks] == [("b", {"a", "c"})]
     assert steps(query) == ["scan a", "hop a>c"]
+
+
+@pytest.mark.parametrize(
+    ("match", "returns", "expected"),
+    [
+        ("$a: Person $a.age < 30 $a follows{1,3} $b", "count($b) as n", ("a", False)),
+        ("$a: Person $a follows{1,3} $b", "$b.name, count($a) as n", ("b", True)),
+        ("$a: Person $a follows{2,6} $b $b livesIn $c", "$a.name, count($c) as n", ("a", False)),
+    ],
+)
+def test_what_is_within_reach_is_a_number(match: str, returns: str, expected: tuple[str, bool]) -> None:
+    query = planned(match, returns)
+    assert [(spread.start, spread.is_turned) for spread in query.spreads] == [expected]
+    assert steps(query) == [f"scan {expected[0]}"]
+
+
+@pytest.mark.parametrize("returns", ["min($a.age) as n", "sum($b.age) as n", "$a.name, $b.name, count($b) as n"])
+def test_what_has_to_be_looked_at_is_walked_to(returns: str) -> None:
+    query = planned("$a: Person $a.age < 30 $a follows{1,3} $b", returns)
+    assert not query.spreads
+    assert steps(query) == ["scan a", "hop a>b"]
 
 
 @pytest.mark.parametrize("returns", ["min($f.age) as low", "count($f.age) as n, max($p.age) as top"])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph_udfs.csr import build
-from omnigraph_udfs.reach import distances, reach, reach_chunks, reaches, reaches_any
+from omnigraph_udfs.csr import build, transpose
+from omnigraph_udfs.reach import FEW, distances, reach, reach_chunks, reach_sums, reaches, reaches_any
 from tests.unit.udfs.graphs import DIRECTIONS, Graph, frontiers, graphs, listed
 
 A, B, C = 0, 1, 2
@@ -46,6 +46,58 @@ def test_pieces_are_whole_rows_and_together_the_whole(
     assert [row for piece in pieces for row in range(piece.first, piece.first + len(piece.offsets) - 1)] == list(
         range(len(frontier))
     )
+
+
+@given(st.data(), graphs(), DIRECTIONS, BOUNDS, st.booleans())
+def test_sums_are_those_of_the_destinations(
+    data: st.DataObject, graph: Graph, direction: str, bounds: tuple[int, int], both: bool
+) -> None:
+    frontier = data.draw(frontiers(graph)) * data.draw(st.sampled_from([1, FEW]))
+    weights = data.draw(st.lists(st.integers(0, 9) | st.just(1 << 50), min_size=graph.vertices, max_size=graph.vertices))
+    csr, (least, most) = graph.adjacency(direction), bounds
+    back = transpose(csr) if both else None
+
+    found = [reached(graph, vertex, bounds, direction) for vertex in frontier]
+    counts = reach_sums(csr, frontier, least=least, most=most, back=back)
+    assert counts.tolist() == [len(each) for each in found]
+    sums = reach_sums(csr, frontier, least=least, most=most, weights=weights, back=back)
+    assert sums.tolist() == [sum(weights[target] for target in each) for each in found]
+
+
+@given(graphs(), BOUNDS, st.booleans())
+def test_sums_from_all_vertices_at_once(graph: Graph, bounds: tuple[int, int], both: bool) -> None:
+    """Also the other way round, where loops count at the vertex that a search begins with."""
+    csr, (least, most) = graph.adjacency("out"), bounds
+    everybody = list(range(graph.vertices))
+    found = [reached(graph, vertex, bounds, "out") for vertex in everybody]
+    back = graph.adjacency("in") if both else None
+    assert reach_sums(csr, everybody, least=least, most=most, back=back).tolist() == [len(each) for each in found]
+    loops = [vertex in graph.reached(vertex, 1, 1, "out") for vertex in everybody]
+    turned = reach_sums(graph.adjacency("in"), everybody, least=least, most=most, turned=loops, back=csr if both else None)
+    assert turned.tolist() == [sum(vertex in each for each in found) for vertex in everybody]
+
+
+def test_a_crowd_is_searched_word_by_word() -> None:
+    """A ring with chords, from more sources than there are bits."""
+    count = 700
+    ring = build(
+        [*range(count)] * 2,
+        [(v + 1) % count for v in range(count)] + [(v + 9) % count for v in range(count)],
+        sources=count,
+        width=count,
+    )
+    found = reach(ring, range(count), least=2, most=40)
+    expected = [len(each) for each in found.to_list().to_pylist()]
+    for back in (None, transpose(ring)):
+        assert reach_sums(ring, range(count), least=2, most=40, back=back).tolist() == expected
+
+
+def test_sums_that_cannot_be_held_are_refused() -> None:
+    line = build([0], [1], sources=2, width=2)
+    with pytest.raises(OverflowError):
+        reach_sums(line, [0], least=1, most=1, weights=[1 << 61, 1 << 61])
+    with pytest.raises(ValueError, match="needs a weight"):
+        reach_sums(line, [0], least=1, most=1, weights=[1])
 
 
 @given(st.data(), graphs(), DIRECTIONS, BOUNDS)
