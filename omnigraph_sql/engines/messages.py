@@ -253,7 +253,7 @@ def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tupl
 
 
 def _as_numbers(column: Array) -> Array:
-    """The values of a column as floats. What is no number is only ever counted: any number will do where there is a value."""
+    """The values of a column as floats. What is no number is only ever counted: any number will do for a value."""
     if column.type == pa.float64():
         return column
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):

@@ -16,7 +16,7 @@ from omnigraph_compiler import Catalog, EdgeType, NodeType, Property
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_compiler.values import stored_scalar
 from omnigraph_sql import ulid
-from omnigraph_sql.storage.columns import arrow_type, blob_column, table_key, table_schema
+from omnigraph_sql.storage.columns import arrow_type, blob_column, table_key, table_schema, vector_bytes
 from omnigraph_sql.writes.reading.ids import key_ids
 from omnigraph_sql.writes.reading.model import TableBatch
 
@@ -66,6 +66,11 @@ class Layout:
     @cached_property
     def node_with_key(self) -> NodeType | None:
         return self.type if isinstance(self.type, NodeType) and self.type.key is not None else None
+
+    @cached_property
+    def vector_bytes(self) -> int:
+        """What the vectors of a row take, null or not."""
+        return vector_bytes(self.type)
 
     @cached_property
     def value_types(self) -> Mapping[str, pa.DataType]:

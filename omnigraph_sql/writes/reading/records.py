@@ -112,7 +112,7 @@ class RecordReader:
         groups, exact = [], [lines.take(np.flatnonzero(rest | ~plain))]
         for layout, mask in masks.values():
             group = lines if mask.all() else lines.take(np.flatnonzero(mask))
-            if len(group) >= self._worth_it:
+            if len(group) >= self._worth_it and layout.vector_bytes <= self._limits.vector_bytes:
                 groups.append((layout, group))
             else:
                 exact.append(group)
