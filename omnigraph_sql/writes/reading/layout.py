@@ -111,6 +111,11 @@ class Layouts:
         self._nodes = {name: Layout(node, computes) for name, node in catalog.nodes.items()}
         self._edges = {name: Layout(edge, computes) for name, edge in catalog.edges.items()}
 
+    def widest(self, limit: int) -> int:
+        """What the vectors of a row of any type take at most, types whose rows are refused left out."""
+        sizes = [layout.vector_bytes for layout in (*self._nodes.values(), *self._edges.values())]
+        return max((size for size in sizes if size <= limit), default=0)
+
     def node(self, name: str) -> Layout | None:
         return self._nodes.get(name)
 

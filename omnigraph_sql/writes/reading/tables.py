@@ -104,7 +104,7 @@ class _TableReader:
 
     def read(self, batch_bytes: int) -> Iterator[TableBatch]:
         is_empty = True
-        for table in self._stream.tables(batch_bytes):
+        for table in self._stream.tables(batch_bytes, max(1, batch_bytes // max(1, self._layout.vector_bytes))):
             batch = self._piece(table)
             if batch.rows.num_rows:
                 is_empty = False
