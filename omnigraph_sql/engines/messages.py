@@ -257,7 +257,7 @@ def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tupl
     if not rest and not vertex.negations:
         mask = mask_of(scope, vertex.table_key, conditions)
         column = scope.table(vertex.table_key).column(of.property)
-        given = column.cast(pa.float64(), safe=False) if column.type != pa.float64() else column
+        given = _as_numbers(column)
         known = mask & np.asarray(given.is_valid())
         values = given.fill_null(0.0) if given.null_count else given
         return known.astype(np.int64), np.where(known, values.to_numpy(zero_copy_only=False), 0.0)
@@ -268,6 +268,15 @@ def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tupl
     counts[positions[there]] = 1
     sums[positions[there]] = pc.drop_null(given).to_numpy(zero_copy_only=False)
     return counts, sums
+
+
+def _as_numbers(column: Array) -> Array:
+    """The values of a column as floats. What is no number is only ever counted: any number will do for a value."""
+    if column.type == pa.float64():
+        return column
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return column.cast(pa.float64(), safe=False)
+    return pc.if_else(column.is_valid(), 0.0, pa.scalar(None, pa.float64()))
 
 
 def _one(table: pa.Table, name: str) -> Array:

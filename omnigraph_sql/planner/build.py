@@ -32,7 +32,12 @@ def build_positions(vertex: Vertex, value: ir.PropertyRef | None, catalog: Catal
     assert frame.name is not None
     items = [slot(vertex.variable).as_("v", quoted=True)]
     if value is not None:
-        items.append(exp.cast(operand(draft, frame, value), FLOAT64).as_("x", quoted=True))
+        found = operand(draft, frame, value)
+        if not catalog.nodes[vertex.type].properties[value.property].type.is_numeric:
+            # It is only ever counted: any number will do where there is a value.
+            there = exp.Not(this=exp.Is(this=found, expression=exp.Null()))
+            found = exp.Case(ifs=[exp.If(this=there, true=exp.Literal.number(0))])
+        items.append(exp.cast(found, FLOAT64).as_("x", quoted=True))
     return _finished(draft, exp.select(*items).from_(exp.to_table(frame.name)), query)
 
 

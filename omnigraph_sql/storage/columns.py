@@ -40,6 +40,11 @@ def table_schema(type_: NodeType | EdgeType) -> pa.Schema:
     return pa.schema([*fields, *(_column(name, prop.type) for name, prop in type_.properties.items())])
 
 
+def vector_bytes(type_: NodeType | EdgeType) -> int:
+    """What the vectors of one row take: a table keeps room for the numbers of a vector that is null, too."""
+    return sum(4 * (prop.type.dimension or 0) for prop in type_.properties.values() if prop.type.is_vector)
+
+
 def _column(name: str, type_: PropType) -> pa.Field:
     if type_.is_blob:
         return lance.blob_field(name, nullable=type_.nullable)

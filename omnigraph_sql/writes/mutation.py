@@ -16,7 +16,7 @@ from omnigraph_sql.embeddings import Embeddings, fill, outdated_by
 from omnigraph_sql.errors import BadRequest, PreconditionFailed, ResourceLimit, ValidationFailed
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.storage.columns import table_key
+from omnigraph_sql.storage.columns import table_key, vector_bytes
 from omnigraph_sql.writes.delta import Image, TableDelta, TableRows, distinct, plain
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
@@ -127,12 +127,11 @@ def _finish(staging: MutationStaging, plan: ir.WritePlan) -> Prepared[MutationRe
     deltas: dict[str, TableDelta] = {}
     writes: list[TableWrite] = []
     for key, rows in staging.pending.items():
+        _check_size(key, len(rows) * vector_bytes(engine.type_of(key)))  # before there is a table of them
         table = rows_table(engine.type_of(key), list(rows.values()))
         if staging.embeddings is not None:
             table = fill(engine.type_of(key), table, staging.embeddings)
-        if table.nbytes > BYTE_LIMIT:
-            text = f"a mutation may hold {BYTE_LIMIT} bytes of {key}"
-            raise ResourceLimit(text, resource="bytes", limit=BYTE_LIMIT, actual=table.nbytes, hint="use a load")
+        _check_size(key, table.nbytes)
         deltas[key] = TableDelta(key, TableRows.of(table))
         writes.append(TableWrite(key, "merge" if key in staging.merges else "append", rows=deltas[key].rows))
     for key, ids in staging.deletes.items():
@@ -145,6 +144,12 @@ def _finish(staging: MutationStaging, plan: ir.WritePlan) -> Prepared[MutationRe
     return Prepared(
         tuple(writes), frozenset(image.read | staging.reads), MutationResult(staging.nodes, staging.edges), strict=strict
     )
+
+
+def _check_size(key: str, size: int) -> None:
+    if size > BYTE_LIMIT:
+        text = f"a mutation may hold {BYTE_LIMIT} bytes of {key}"
+        raise ResourceLimit(text, resource="bytes", limit=BYTE_LIMIT, actual=size, hint="use a load")
 
 
 def _no_rows(engine: Engine, key: str) -> pa.Table:

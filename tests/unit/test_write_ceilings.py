@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
@@ -13,6 +14,8 @@ from omnigraph_sql.errors import ResourceLimit
 SCHEMA = """
 node Item { n: I64  text: String? }
 node File { name: String @key  body: Blob?  numbers: [I64]? }
+node Wide { name: String @key  v: Vector(8388608)? }
+node Wider { name: String @key  v: Vector(4194304)?  w: Vector(4194305)? }
 """
 ENTITIES = 8192
 MEBIBYTE = 1 << 20
@@ -87,3 +90,32 @@ def test_a_blob_holds_no_more_than_it_may(graph: og.Graph) -> None:
     assert (caught.value.limit, caught.value.actual) == (32 * MEBIBYTE, 32 * MEBIBYTE + 1)
     assert list(graph.export()) == []
     assert graph.mutate(source, params={"body": "base64:AA=="}).affected_nodes == 1
+
+
+def wide(name: str, count: int) -> list[str]:
+    return [f'{{"type":"{name}","data":{{"name":"{n}"}}}}' for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_the_vectors_of_a_row_take_no_more_than_they_may(graph: og.Graph, count: int) -> None:
+    """A vector that is null takes as much as any other."""
+    graph.load(wide("Wide", 1), mode="append")
+    with pytest.raises(ResourceLimit, match=r"^line 1: .*node:Wider") as caught:
+        graph.load(wide("Wider", count), mode="append")
+    assert (caught.value.resource, caught.value.limit) == ("vector_bytes", 32 * MEBIBYTE)
+    assert caught.value.actual == 32 * MEBIBYTE + 4
+    with pytest.raises(ResourceLimit, match=r"^row 1: .*node:Wider"):
+        graph.load({"Wider": pa.table({"name": ["x"] * count})}, mode="append")
+    assert sum(1 for _ in graph.export()) == 1
+
+
+def test_rows_of_vectors_too_wide_are_left_out_where_that_is_allowed(graph: og.Graph) -> None:
+    records = [*wide("Wider", 2), '{"type":"Item","data":{"n":1}}']
+    result = graph.load(records, mode="append", max_rejects=2)
+    assert (result.rejected, dict(result.nodes)) == (2, {"Item": 1})
+
+
+def test_a_mutation_makes_no_vectors_that_it_may_not_hold(graph: og.Graph) -> None:
+    with pytest.raises(ResourceLimit, match="node:Wider") as caught:
+        graph.mutate('query q() { insert Wider { name: "x" } }')
+    assert caught.value.actual == 32 * MEBIBYTE + 4  # of the vectors alone: no row was made

@@ -204,6 +204,8 @@ def _text(top: Mapping[str, Any], name: str, key: str | None) -> str:
 
 
 def _record(layout: Layout, endpoints: tuple[str, ...], data: Mapping[str, Any], limits: Limits) -> Record:
+    if layout.vector_bytes > limits.vector_bytes:
+        raise FaultyRecord(width_fault(layout, limits))
     properties = layout.properties
     for name in data:
         if name not in properties and name != "id":
@@ -237,6 +239,14 @@ def _undeclared(layout: Layout, name: str) -> NoReturn:
 
 def _misfit(layout: Layout, name: str, data: Mapping[str, Any], complaint: Complaint) -> Fault:
     return value_fault(layout, name, _likely_id(layout, data), recorded(data[name]), complaint)
+
+
+def width_fault(layout: Layout, limits: Limits) -> Fault:
+    """A row that takes too much, whatever is in it."""
+    actual, limit = layout.vector_bytes, limits.vector_bytes
+    text = f"the vectors of a row of {layout.key} take {actual} bytes, null or not, and a row may take {limit}"
+    excess = Excess("vector_bytes", limit, actual)
+    return Fault("limit", text, table_key=layout.key, hint="declare vectors of fewer dimensions", excess=excess)
 
 
 def value_fault(layout: Layout, name: str, id_: str | None, value: str | None, complaint: Complaint) -> Fault:

@@ -54,6 +54,11 @@ class Lines:
     def take(self, rows: Rows) -> Lines:
         return Lines(self.texts.take(pa.array(rows)), self.numbers[rows])
 
+    def halves(self) -> Iterator[Lines]:
+        middle = len(self) // 2
+        yield Lines(self.texts.slice(0, middle), self.numbers[:middle])
+        yield Lines(self.texts.slice(middle), self.numbers[middle:])
+
     def pieces(self) -> Iterator[Lines]:
         size = max(_SMALLEST, -(-len(self) // _PIECES))
         for start in range(0, len(self), size):

@@ -16,7 +16,7 @@ from omnigraph_compiler import Catalog, EdgeType, NodeType, Property
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_compiler.values import stored_scalar
 from omnigraph_sql import ulid
-from omnigraph_sql.storage.columns import arrow_type, blob_column, table_key, table_schema
+from omnigraph_sql.storage.columns import arrow_type, blob_column, table_key, table_schema, vector_bytes
 from omnigraph_sql.writes.reading.ids import key_ids
 from omnigraph_sql.writes.reading.model import TableBatch
 
@@ -68,6 +68,11 @@ class Layout:
         return self.type if isinstance(self.type, NodeType) and self.type.key is not None else None
 
     @cached_property
+    def vector_bytes(self) -> int:
+        """What the vectors of a row take, null or not."""
+        return vector_bytes(self.type)
+
+    @cached_property
     def value_types(self) -> Mapping[str, pa.DataType]:
         """The Arrow types of the properties; Blobs are bytes until the very end."""
         return {name: arrow_type(prop.type) for name, prop in self.properties.items()}
@@ -105,6 +110,11 @@ class Layouts:
         self._catalog = catalog
         self._nodes = {name: Layout(node, computes) for name, node in catalog.nodes.items()}
         self._edges = {name: Layout(edge, computes) for name, edge in catalog.edges.items()}
+
+    def widest(self, limit: int) -> int:
+        """What the vectors of a row of any type take at most, types whose rows are refused left out."""
+        sizes = [layout.vector_bytes for layout in (*self._nodes.values(), *self._edges.values())]
+        return max((size for size in sizes if size <= limit), default=0)
 
     def node(self, name: str) -> Layout | None:
         return self._nodes.get(name)

@@ -64,6 +64,8 @@ class Limits:
     """The characters `{}[],:` of a line, those inside strings not counted."""
     blob_bytes: int = 32 << 20
     """Of one value, decoded."""
+    vector_bytes: int = 32 << 20
+    """Of the vectors of one row, null or not."""
 
 
 @dataclass(frozen=True)

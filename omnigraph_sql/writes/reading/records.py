@@ -39,14 +39,15 @@ def read_records(
     """The records of a source as batches of table rows.
 
     The source is a `Path` (plain or gzip), a text, bytes, a file open for reading bytes, or an iterable of lines. It is read
-    in blocks of about `batch_bytes`; each block gives at most one batch per type, with the rows in the order of their lines.
+    in blocks of about `batch_bytes`; each block gives at most one batch per type, with the rows in the order of their lines,
+    or several where the vectors of one would take more: those that are null take room in a batch, and none in a line.
 
     The first faulty record raises `BadRequest` (no record of the required shape), `ValidationFailed` (a value its property
     cannot hold) or `ResourceLimit`. With `on_reject` faulty records are reported and left out instead. With `computes`,
     vectors that are computed later may be left out.
     """
     faults = Faults(source_name(source), "line", on_reject)
-    reader = RecordReader(catalog, faults, limits, computes=computes)
+    reader = RecordReader(catalog, faults, limits, computes=computes, batch_bytes=batch_bytes)
     for block in blocks(source, min(max(batch_bytes, 1), _LARGEST_BLOCK), limits, faults):
         for batch in reader.read(block):
             yield replace(batch, source=faults.source)
@@ -60,19 +61,34 @@ class RecordReader:
     """
 
     def __init__(
-        self, catalog: Catalog, faults: Faults, limits: Limits, *, worth_it: int = _WORTH_IT, computes: bool = False
+        self,
+        catalog: Catalog,
+        faults: Faults,
+        limits: Limits,
+        *,
+        worth_it: int = _WORTH_IT,
+        computes: bool = False,
+        batch_bytes: int = 32 << 20,
     ) -> None:
         self._layouts = Layouts(catalog, computes=computes)
         self._faults = faults
         self._limits = limits
         self._worth_it = worth_it
+        self._batch_bytes = batch_bytes
+        self._widest = self._layouts.widest(limits.vector_bytes)
         self._openings: dict[bytes, Layout] = {}
         self._fast: dict[str, FastReader] = {}
 
     def read(self, block: Block) -> Iterator[TableBatch]:
-        lines = _lines(block)
-        parts: dict[str, tuple[Layout, list[Part]]] = {}
+        yield from self._read(_lines(block))
+
+    def _read(self, lines: Lines) -> Iterator[TableBatch]:
         groups, exact = self._grouped(lines)
+        if len(lines) > 1 and self._vector_bytes(groups, exact) > self._batch_bytes:
+            for half in lines.halves():
+                yield from self._read(half)
+            return
+        parts: dict[str, tuple[Layout, list[Part]]] = {}
         for layout, group in groups:
             outcome = self._reader(layout).read(group)
             exact += outcome.doubtful
@@ -82,6 +98,11 @@ class RecordReader:
             parts.setdefault(rows.layout.key, (rows.layout, []))[1].append(rows.to_part())
         for layout, found in parts.values():
             yield to_batch(layout, found)
+
+    def _vector_bytes(self, groups: list[tuple[Layout, Lines]], exact: list[Lines]) -> int:
+        """What the vectors of the lines take at most; nobody knows the types of the lines that go the exact way."""
+        known = sum(len(group) * layout.vector_bytes for layout, group in groups)
+        return known + sum(map(len, exact)) * self._widest
 
     def _reader(self, layout: Layout) -> FastReader:
         if layout.key not in self._fast:
@@ -112,7 +133,7 @@ class RecordReader:
         groups, exact = [], [lines.take(np.flatnonzero(rest | ~plain))]
         for layout, mask in masks.values():
             group = lines if mask.all() else lines.take(np.flatnonzero(mask))
-            if len(group) >= self._worth_it:
+            if len(group) >= self._worth_it and layout.vector_bytes <= self._limits.vector_bytes:
                 groups.append((layout, group))
             else:
                 exact.append(group)

@@ -38,15 +38,16 @@ class Stream:
     wrong_rows: list[WrongWidth] = field(default_factory=list)
     """Rows left out of the batches. Filled as the batches are read, ahead of them."""
 
-    def tables(self, batch_bytes: int) -> Iterator[pa.Table]:
+    def tables(self, batch_bytes: int, most_rows: int) -> Iterator[pa.Table]:
         """The pieces, joined or cut to a size that is worth the work and fits into memory."""
+        most_rows = min(most_rows, _ROWS)
         gathered: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in self.batches:
-            step = _rows_within(batch, batch_bytes)
+            step = min(most_rows, _rows_within(batch, batch_bytes))
             for start in range(0, batch.num_rows, step):
                 piece = batch.slice(start, step)
-                if gathered and (rows + piece.num_rows > _ROWS or size + _size(piece) > batch_bytes):
+                if gathered and (rows + piece.num_rows > most_rows or size + _size(piece) > batch_bytes):
                     yield pa.Table.from_batches(gathered, self.schema)
                     gathered, rows, size = [], 0, 0
                 gathered.append(piece)

@@ -16,7 +16,7 @@ from omnigraph_compiler.diagnostics import clip, did_you_mean, listing
 from omnigraph_compiler.types import STRING
 from omnigraph_sql.errors import BadRequest, ValidationFailed
 from omnigraph_sql.writes.reading.casts import Cast, Explain, Rows, cast
-from omnigraph_sql.writes.reading.exact import id_fault, null_fault, value_fault
+from omnigraph_sql.writes.reading.exact import id_fault, null_fault, value_fault, width_fault
 from omnigraph_sql.writes.reading.layout import Layout, Layouts, Part, to_batch, with_key_ids
 from omnigraph_sql.writes.reading.model import Complaint, Fault, Faults, Limits, OnReject, TableBatch
 from omnigraph_sql.writes.reading.records import DEFAULT_LIMITS
@@ -104,7 +104,7 @@ class _TableReader:
 
     def read(self, batch_bytes: int) -> Iterator[TableBatch]:
         is_empty = True
-        for table in self._stream.tables(batch_bytes):
+        for table in self._stream.tables(batch_bytes, max(1, batch_bytes // max(1, self._layout.vector_bytes))):
             batch = self._piece(table)
             if batch.rows.num_rows:
                 is_empty = False
@@ -119,6 +119,8 @@ class _TableReader:
     def _piece(self, table: pa.Table) -> TableBatch:
         numbers = self._numbered(table.num_rows)
         findings = _Findings()
+        if self._layout.vector_bytes > self._limits.vector_bytes and table.num_rows:
+            raise width_fault(self._layout, self._limits).to_error(f"row {numbers[0]}")
         columns = self._convert(table, findings)
         reported = {wrong.row for wrong in self._stream.wrong_rows if wrong.row < self._next_row}
         problems = {int(numbers[row]): (row, make) for row, make in findings.makers.items()}

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from omnigraph_compiler import compile_schema
 from omnigraph_sql.errors import BadRequest, ResourceLimit
 from omnigraph_sql.storage.columns import table_schema
-from omnigraph_sql.writes.reading import Limits, Reject
+from omnigraph_sql.writes.reading import Limits, Reject, read_records
 from tests.unit.reading.graphs import (
     CATALOG,
     both_ways,
@@ -286,6 +287,20 @@ def test_a_blob_has_a_ceiling(surround: Surround) -> None:
     with pytest.raises(ResourceLimit, match=r"Port.photo.*5 bytes") as caught:
         read(surround(port(photo="base64:AAAAAAA=")), limits=limits)
     assert (caught.value.resource, caught.value.limit, caught.value.actual) == ("blob_bytes", 4, 5)
+
+
+@pytest.mark.parametrize("opening", ["", " "], ids=["fast", "exact"])
+def test_vectors_that_are_null_do_not_make_batches_long(opening: str) -> None:
+    """They take room in a batch, and none in a line."""
+    catalog = compile_schema("node Note { text: String @key  v: Vector(256)? }  node Plain { text: String @key }")
+    lines = [f'{opening}{{"type":"{name}","data":{{"text":"{n}"}}}}' for n in range(1000) for name in ("Note", "Plain")]
+    batches = list(read_records("\n".join(lines), catalog, batch_bytes=100_000))
+
+    assert max(batch.rows.nbytes for batch in batches if batch.table_key == "node:Note") <= 120_000
+    assert sorted(rows_by_line(batches)) == list(range(1, 2001))
+    assert [line for batch in batches if batch.table_key == "node:Note" for line in batch.lines.to_pylist()] == [
+        *range(1, 2001, 2)
+    ]
 
 
 def test_one_record_can_be_read() -> None:

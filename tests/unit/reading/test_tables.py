@@ -15,6 +15,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from omnigraph_compiler import compile_schema
 from omnigraph_sql.errors import BadRequest, OmnigraphError, ResourceLimit, ValidationFailed
 from omnigraph_sql.storage.columns import table_schema
 from omnigraph_sql.writes.reading import Limits, Reject, TableBatch, read_tables
@@ -557,3 +558,13 @@ def test_a_header_alone_is_an_empty_table(tmp_path: Path) -> None:
     (batch,) = load({"Ship": csv(tmp_path, "name,crew\n")})
 
     assert batch.rows.num_rows == 0
+
+
+def test_an_absent_vector_does_not_make_batches_long() -> None:
+    """It takes room in a batch, and none in the data."""
+    catalog = compile_schema("node Note { text: String @key  v: Vector(256)? }")
+    data = pa.table({"text": [str(row) for row in range(1000)]})
+    batches = list(read_tables({"Note": data}, catalog, batch_bytes=100_000))
+
+    assert max(batch.rows.nbytes for batch in batches) <= 120_000
+    assert [line for batch in batches for line in batch.lines.to_pylist()] == [*range(1, 1001)]
