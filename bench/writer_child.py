@@ -1,6 +1,7 @@
-"""`python -m bench.writer_child SYSTEM DIRECTORY PLACE NUMBER COUNT`: one of the writers of `bench/writers.py`.
+"""`python -m bench.writer_child`: one of the writers of `bench/writers.py`, for as long as standard input stays open.
 
-It says `ready`, waits for the file `gate` in the directory, commits COUNT rows, and says when it began and ended, as JSON.
+Every line it reads is a round, as JSON. It opens the store, commits one row to warm up, says `ready`, waits for the file
+`gate` in the directory, commits rows until the time is up, and says how many they were, when it began and when it ended.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ def _lancedb(directory: Path) -> Any:
 def _writer(system: str, directory: Path, place: str) -> Commit:
     if system == "omnigraph":
         graph = og.connect(directory / "g")
-        return lambda key: _again(lambda: graph.mutate(INSERT, params={"name": key}, branch=place))
+        return lambda key: graph.mutate(INSERT, params={"name": key}, branch=place)
     if system == "LanceDB":
         table = _lancedb(directory).open_table(place)
-        return lambda key: _again(lambda: _upsert(table, key))
+        return lambda key: _upsert(table, key)
     connection = _sqlite(directory, system)
     statement = f'insert into "{place}" values (?, 1) on conflict (name) do update set age = 1'
     return lambda key: connection.execute(statement, (key,))
@@ -85,31 +86,43 @@ def _upsert(table: Any, key: str) -> None:
     table.merge_insert("name").when_matched_update_all().when_not_matched_insert_all().execute(row)
 
 
-def _again(commit: Callable[[], object]) -> None:
-    """Repeat a commit that lost against another process."""
-    while True:
-        try:
-            commit()
-        except (Conflict, ExpectedVersionMismatch):
-            continue
-        except RuntimeError as error:  # LanceDB has no class of its own for it
-            if "conflict" not in str(error).lower() and "concurrent" not in str(error).lower():
-                raise
-        else:
-            return
+def _landed(commit: Commit, key: str) -> bool:
+    """Try a commit once; whether it did not lose against another process."""
+    try:
+        commit(key)
+    except (Conflict, ExpectedVersionMismatch):
+        return False
+    except RuntimeError as error:  # LanceDB has no class of its own for it
+        if "conflict" not in str(error).lower() and "concurrent" not in str(error).lower():
+            raise
+        return False
+    return True
 
 
-def main(system: str, directory: str, place: str, number: str, count: str) -> None:
-    commit = _writer(system, Path(directory), place)
+def run_round(system: str, directory: Path, place: str, number: int, seconds: float) -> dict[str, float]:
+    commit = _writer(system, directory, place)
+    while not _landed(commit, f"{number}-warm"):
+        pass
     print("ready", flush=True)
-    gate = Path(directory) / "gate"
+    gate = directory / "gate"
     while not gate.exists():
         time.sleep(0.001)
     start = time.time()
-    for each in range(int(count)):
-        commit(f"{number}-{each}")
-    print(json.dumps({"start": start, "end": time.time()}), flush=True)
+    done = lost = 0
+    while time.time() < start + seconds or not done:
+        if _landed(commit, f"{number}-{done}"):
+            done += 1
+        else:
+            lost += 1
+    return {"start": start, "end": time.time(), "done": done, "lost": lost}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order = json.loads(line)
+        order["directory"] = Path(order["directory"])
+        print(json.dumps(run_round(**order)), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -53,6 +53,7 @@ def new_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         patch.setattr(stores, "patience", 6)
         for name, value in stores.settings(endpoint).items():
             patch.setenv(name, value)
+        patch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield lambda name: S3Place(endpoint, f"{os.getpid()}-{next(numbers)}-{name}")
 
 

@@ -50,6 +50,11 @@ def patient(rule: str) -> str:
     return re.sub(r"sleep\((\d+)\)", lambda found: f"sleep({int(found[1]) * patience})", rule)
 
 
+def repetitions(count: int) -> int:
+    """How often to repeat what writes, in the store of this run: less often where every write takes longer."""
+    return max(count // patience, min(count, 5))
+
+
 def settings(endpoint: str) -> dict[str, str]:
     """The environment in which graphs on the server are reached."""
     return {

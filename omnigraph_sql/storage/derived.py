@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph_sql.storage import unfinished
 from omnigraph_sql.storage.names import fnv1a64_hex
 
 DIRECTORY: Final = "_derived"
@@ -64,20 +64,14 @@ class DerivedFiles:
         """Keep arrays under a key, whole or not at all. False if the directory cannot be written."""
         self.calls["write"] += 1
         path = self._directory / kind / _name(key)
+        unfinished.discard(path.parent)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
-        except OSError:
-            return False
-        try:
-            with os.fdopen(handle, "wb") as stream:
+            with unfinished.new_file(path.parent) as (stream, temporary):
                 _write(stream, key, facts, arrays)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(temporary, path)
+                os.replace(temporary, path)
         except OSError:
-            with suppress(OSError):
-                os.unlink(temporary)
             return False
         return True
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from omnigraph_sql.errors import Storage
-from omnigraph_sql.storage import durability
+from omnigraph_sql.storage import durability, unfinished
 from omnigraph_sql.storage.faults import translate
 from omnigraph_sql.storage.files import DatasetFiles, LocalFiles
 from omnigraph_sql.storage.objects import ObjectStore, Standing
 from omnigraph_sql.storage.roots import LocalRoot
 
-_TEMPORARY: Final = ".tmp-"
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -68,13 +66,13 @@ class LocalObjects(ObjectStore):
         self._write_chunks(name, [data])
 
     def _create(self, name: str, data: bytes) -> bool:
-        temporary = self._temporary(name, [data])
-        try:
-            os.link(temporary, self._path(name))
-        except FileExistsError:
-            return False
-        finally:
-            os.unlink(temporary)
+        with self._temporary(name, [data]) as temporary:
+            try:
+                os.link(temporary, self._path(name))
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(temporary)
         durability.flush_directory(self._path(name).parent, self.calls)
         return True
 
@@ -105,28 +103,30 @@ class LocalObjects(ObjectStore):
 
     def _list(self, name: str) -> Iterable[str]:
         try:
-            return [entry.name for entry in os.scandir(self._path(name)) if not entry.name.startswith(_TEMPORARY)]
+            return [entry.name for entry in os.scandir(self._path(name)) if not unfinished.is_temporary(entry.name)]
         except FileNotFoundError:
             return []
 
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
-        os.replace(self._temporary(name, chunks), self._path(name))
+        with self._temporary(name, chunks) as temporary:
+            os.replace(temporary, self._path(name))
         durability.flush_directory(self._path(name).parent, self.calls)
 
     def _open(self, name: str) -> Any:
         return pa.OSFile(str(self._path(name)))
 
-    def _temporary(self, name: str, chunks: Iterable[bytes]) -> str:
-        target = self._path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.writelines(chunks)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except BaseException:
+    def discard_unfinished(self, *directories: str) -> None:
+        for directory in map(self._path, directories):
+            unfinished.discard(directory)
             with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        return temporary
+                for entry in [entry for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]:
+                    unfinished.discard(Path(entry.path))
+
+    @contextmanager
+    def _temporary(self, name: str, chunks: Iterable[bytes]) -> Iterator[str]:
+        """The name of a file with this content, on disk, that nobody else touches for as long as the context lasts."""
+        with unfinished.new_file(self._path(name).parent) as (stream, temporary):
+            stream.writelines(chunks)
+            stream.flush()
+            os.fsync(stream.fileno())
+            yield temporary

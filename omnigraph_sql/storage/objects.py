@@ -118,6 +118,10 @@ class ObjectStore(ABC):
         with self._guard("list", name):
             return sorted(self._list(name))
 
+    @abstractmethod
+    def discard_unfinished(self, *directories: str) -> None:
+        """Remove what processes that died over an object left in these directories and in those right below them."""
+
     def write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
         """An object of any size."""
         with self._translated(name):

@@ -163,6 +163,9 @@ class S3Objects(ObjectStore):
         for page in self._api.list(self._store, f"{name}/"):
             yield from (entry["path"] for entry in page)
 
+    def discard_unfinished(self, *directories: str) -> None:
+        """Nothing: an object is there when it is whole. Uploads of parts that were broken off have no names."""
+
     def _list(self, name: str) -> Iterable[str]:
         found = self._api.list_with_delimiter(self._store, f"{name}/")
         paths = [*(entry["path"] for entry in found["objects"]), *found["common_prefixes"]]

@@ -32,9 +32,11 @@ from omnigraph_sql.storage.objects import ObjectStore, Standing
 from omnigraph_sql.storage.opening import open_objects
 from omnigraph_sql.storage.roots import Root, resolve_root
 from omnigraph_sql.writes import claims
+from omnigraph_sql.writes.branching import RECORDS
 from omnigraph_sql.writes.engine import Engine, assemble
 from omnigraph_sql.writes.held import DIRECTORY as LOCKS
 from omnigraph_sql.writes.recovery import now_us, reconcile_journal, sweep
+from omnigraph_sql.writes.staged import DIRECTORY as STAGED
 
 SOURCE = "_schema.pg"
 IR = "_schema.ir.json"
@@ -173,6 +175,7 @@ def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> Engin
         claims.forget(engine.objects)
         engine.coordinator.migrate_stamp()
         sweep(engine, full=True)
+        engine.objects.discard_unfinished("", RECORDS, STAGED)
         reconcile_journal(engine)
     return engine
 

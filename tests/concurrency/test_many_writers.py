@@ -11,8 +11,9 @@ import pytest
 
 import omnigraph_sql as og
 from tests.concurrency.workers import Team, Worker, team
-from tests.crash.world import assert_settled, edge, names, node, rows
+from tests.crash.world import assert_settled, edge, names, node, rows, sidecars
 from tests.simulation.model import SCHEMA
+from tests.stores import Place, patient, repetitions
 
 
 @pytest.fixture
@@ -39,12 +40,13 @@ class Writing:
         return {line.split(" ")[1] for line in self.worker.said() if line.startswith("start ")}
 
 
-def begin(workers: Team, root: Path, branch: str, name: str, count: int) -> Writing:
+def begin(workers: Team, root: Place, branch: str, name: str, count: int) -> Writing:
     return Writing(workers.start("commits", root=str(root), branch=branch, name=name, count=count), branch)
 
 
-def check(workers: Team, root: Path, branches: list[str], *, count: int, kills: int = 0) -> None:
+def check(workers: Team, root: Place, branches: list[str], *, count: int, kills: int = 0) -> None:
     """One writer per entry of `branches`; killed ones are replaced."""
+    count, kills = repetitions(count), repetitions(kills)
     graph = og.init(root, SCHEMA)
     for branch in sorted({*branches} - {"main"}):
         graph.create_branch(branch)
@@ -52,8 +54,9 @@ def check(workers: Team, root: Path, branches: list[str], *, count: int, kills: 
     killed = []
     random = Random(kills)
     for number in range(kills):
-        time.sleep(random.uniform(0.1, 0.6))
         victim = running.pop(random.randrange(len(running)))
+        victim.worker.await_line("ready")
+        time.sleep(random.uniform(0.1, 0.6))
         victim.worker.kill()
         killed.append(victim)
         running.append(begin(workers, root, victim.branch, f"r{number}", count))
@@ -84,36 +87,38 @@ def check_branch(graph: og.Graph, branch: str, writings: list[Writing]) -> None:
 # In CI: a few writers -----------------------------------------------------------------------------------------------
 
 
-def test_four_writers_on_one_branch(workers: Team, tmp_path: Path) -> None:
-    check(workers, tmp_path / "g", ["main"] * 4, count=15)
+def test_four_writers_on_one_branch(workers: Team, place: Place) -> None:
+    check(workers, place / "g", ["main"] * 4, count=15)
 
 
-def test_four_writers_on_their_own_branches_and_one_is_killed(workers: Team, tmp_path: Path) -> None:
-    check(workers, tmp_path / "g", [f"b{number}" for number in range(4)], count=15, kills=1)
+def test_four_writers_on_their_own_branches_and_one_is_killed(workers: Team, place: Place) -> None:
+    check(workers, place / "g", [f"b{number}" for number in range(4)], count=15, kills=1)
 
 
-def test_four_writers_of_which_some_are_killed(workers: Team, tmp_path: Path) -> None:
-    check(workers, tmp_path / "g", ["main"] * 4, count=8, kills=3)
+def test_four_writers_of_which_some_are_killed(workers: Team, place: Place) -> None:
+    check(workers, place / "g", ["main"] * 4, count=8, kills=3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [0, 20])
 @pytest.mark.parametrize("shared", [True, False], ids=["one branch", "eight branches"])
-def test_eight_writers(workers: Team, tmp_path: Path, shared: bool, kills: int) -> None:
+def test_eight_writers(workers: Team, place: Place, shared: bool, kills: int) -> None:
     branches = ["main"] * 8 if shared else [f"b{number}" for number in range(8)]
-    check(workers, tmp_path / "g", branches, count=200, kills=kills)
+    check(workers, place / "g", branches, count=200, kills=kills)
 
 
 # Races ---------------------------------------------------------------------------------------------------------------
 
-ROUNDS = 30
+
+def rounds() -> int:
+    return repetitions(30)
 
 
-def race(workers: Team, root: Path, roles: list[str], gates: Path) -> list[Counter[str]]:
+def race(workers: Team, root: Place, roles: list[str], gates: Path) -> list[Counter[str]]:
     """Run roles against each other, round by round; how often each role succeeded, was refused or lost."""
     gates.mkdir()
-    running = [workers.start("rounds", root=str(root), gates=str(gates), count=ROUNDS, role=role) for role in roles]
-    for number in range(ROUNDS):
+    running = [workers.start("rounds", root=str(root), gates=str(gates), count=rounds(), role=role) for role in roles]
+    for number in range(rounds()):
         for worker in running:
             worker.await_line(f"ready {number}")
         (gates / str(number)).touch()
@@ -122,41 +127,43 @@ def race(workers: Team, root: Path, roles: list[str], gates: Path) -> list[Count
     return [Counter(line.split(" ")[0] for line in worker.said()) for worker in running]
 
 
-def test_an_edge_never_points_at_a_node_that_is_deleted_meanwhile(workers: Team, tmp_path: Path) -> None:
-    graph = og.init(tmp_path / "g", SCHEMA)
-    graph.load([node("Person", name="ann"), *(node("Person", name=f"p{number}") for number in range(ROUNDS))], mode="append")
+def test_an_edge_never_points_at_a_node_that_is_deleted_meanwhile(workers: Team, place: Place, tmp_path: Path) -> None:
+    graph = og.init(place / "g", SCHEMA)
+    graph.load(
+        [node("Person", name="ann"), *(node("Person", name=f"p{number}") for number in range(rounds()))], mode="append"
+    )
 
-    deleting, pointing = race(workers, tmp_path / "g", ["delete the node", "point an edge at it"], tmp_path / "gates")
+    deleting, pointing = race(workers, place / "g", ["delete the node", "point an edge at it"], tmp_path / "gates")
 
-    graph = og.connect(tmp_path / "g")
+    graph = og.connect(place / "g")
     people = names(graph)
     dangling = [row for row in rows(graph).get("Knows", []) if row["to"] not in people]
-    assert dangling == [], f"write skew in {len(dangling)} of {ROUNDS} rounds"
-    assert deleting["done"] + deleting["conflict"] == ROUNDS
-    assert pointing["done"] + pointing["conflict"] + pointing["refused"] == ROUNDS
+    assert dangling == [], f"write skew in {len(dangling)} of {rounds()} rounds"
+    assert deleting["done"] + deleting["conflict"] == rounds()
+    assert pointing["done"] + pointing["conflict"] + pointing["refused"] == rounds()
     assert_settled(graph)
 
 
-def test_an_edge_never_points_at_a_node_that_is_overwritten_meanwhile(workers: Team, tmp_path: Path) -> None:
-    graph = og.init(tmp_path / "g", SCHEMA)
+def test_an_edge_never_points_at_a_node_that_is_overwritten_meanwhile(workers: Team, place: Place, tmp_path: Path) -> None:
+    graph = og.init(place / "g", SCHEMA)
     graph.load([node("Person", name="ann"), node("Team", slug="t0")], mode="append")
 
-    outcomes = race(workers, tmp_path / "g", ["replace the teams", "join a team"], tmp_path / "gates")
+    outcomes = race(workers, place / "g", ["replace the teams", "join a team"], tmp_path / "gates")
 
-    graph = og.connect(tmp_path / "g")
+    graph = og.connect(place / "g")
     for commit in graph.commits():
         shown = rows(graph, commit=commit.graph_commit_id)
         teams = {row["id"] for row in shown.get("Team", [])}
         assert {row["to"] for row in shown.get("Member", [])} <= teams, f"write skew in {commit}"
-    assert all(sum(each[word] for word in ("done", "conflict", "refused")) == ROUNDS for each in outcomes)
+    assert all(sum(each[word] for word in ("done", "conflict", "refused")) == rounds() for each in outcomes)
     assert_settled(graph)
 
 
 @pytest.mark.parametrize("kinds", [["Person"], ["Person", "Team"]], ids=["one table", "two tables"])
 def test_a_key_that_eight_processes_publish_at_once_makes_one_commit(
-    workers: Team, tmp_path: Path, kinds: list[str]
+    workers: Team, place: Place, tmp_path: Path, kinds: list[str]
 ) -> None:
-    root = tmp_path / "g"
+    root = place / "g"
     before = len(og.init(root, SCHEMA).commits())
     running = [
         workers.start("keyed", root=str(root), gate=str(tmp_path / "gate"), key="k", kind=kinds[number % len(kinds)])
@@ -176,12 +183,12 @@ def test_a_key_that_eight_processes_publish_at_once_makes_one_commit(
     assert_settled(graph)
 
 
-def test_the_sidecar_of_a_living_writer_blocks_nobody(workers: Team, tmp_path: Path) -> None:
-    root = tmp_path / "g"
+def test_the_sidecar_of_a_living_writer_blocks_nobody(workers: Team, place: Place) -> None:
+    root = place / "g"
     og.init(root, SCHEMA).load([node("Person", name="ann")], mode="append")
-    slow = workers.start("paused", root=str(root), rule="write.post_effects_pre_publish=sleep(1500)")
+    slow = workers.start("paused", root=str(root), rule=patient("write.post_effects_pre_publish=sleep(1500)"))
     slow.await_line("ready")
-    while not list(root.glob("__recovery/*.json")):
+    while not sidecars(root):
         time.sleep(0.005)
 
     graph = og.connect(root)

@@ -178,6 +178,8 @@ def check_cut(rehearsal: Rehearsal, k: int) -> None:
 
 
 def _assert_clean(graph: og.Graph, writer: Writer) -> None:
+    unfinished = [str(path) for path in Path(graph.uri).rglob(".tmp-*")]
+    assert unfinished == [], "opening the graph left files that nobody will finish"
     if writer.litters:
         assert world.sidecars(Path(graph.uri)) == []
         return

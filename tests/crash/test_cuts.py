@@ -53,9 +53,10 @@ FOUND = [
     ("init", "create", r"__manifest/_versions/[0-9]+\.manifest#1"),
     ("create_table_again", "create", r"tables/.*/_versions/[0-9]+\.manifest#1"),
     ("define_view", "link", r"_graph_commits\.lance/_versions/.*"),
+    ("insert", "create", r"__recovery/\.tmp-.*"),
     ("recover_published", "mkdir", r"_graph_commit_recoveries\.lance/_versions"),
 ]
-"""Cuts that once left a graph which could not be opened, or not as it should be."""
+"""Cuts that once left a graph which could not be opened, or was not as it should be."""
 
 
 @pytest.mark.parametrize(("name", "call", "pattern"), FOUND)

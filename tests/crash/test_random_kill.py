@@ -9,15 +9,15 @@ from random import Random
 import pytest
 
 import omnigraph_sql as og
+from tests import stores
 from tests.concurrency.workers import Team, team
 from tests.simulation.drawing import draw
 from tests.simulation.engine import observe
 from tests.simulation.model import SCHEMA, Model, Operation, Refused
-
-pytestmark = pytest.mark.local
+from tests.stores import Place
 
 LONGEST = 0.25
-"""Seconds a writer lives at most, once it has opened the graph."""
+"""Seconds a writer lives at most, once it has opened the graph; more in a store that takes longer."""
 
 
 def replayed(model: Model, seed: int, said: Iterable[str]) -> tuple[Model, Operation | None]:
@@ -50,7 +50,7 @@ def possible(model: Model, under_way: Operation | None) -> list[Model]:
         return [model]
 
 
-def settled(root: Path, models: list[Model], what: str) -> Model:
+def settled(root: Place, models: list[Model], what: str) -> Model:
     """The model that the reopened graph shows."""
     graph = og.connect(root)
     found = {branch: observe(graph, branch) for branch in graph.branches()}
@@ -64,24 +64,24 @@ def settled(root: Path, models: list[Model], what: str) -> Model:
     return matching[-1]
 
 
-def cycle(workers: Team, root: Path, model: Model, seed: int) -> tuple[Model, int]:
+def cycle(workers: Team, root: Place, model: Model, seed: int) -> tuple[Model, int]:
     """One life of a writer. Returns the model and the number of writes it was told are done."""
     path = workers.directory / "model"
     path.write_bytes(pickle.dumps(model))
     writer = workers.start("busy", root=str(root), seed=seed, model=str(path))
     writer.await_line("ready")
-    time.sleep(Random(seed).uniform(0, LONGEST))
+    time.sleep(Random(seed).uniform(0, LONGEST * stores.patience))
     writer.kill()
     said = writer.said()
     after, under_way = replayed(model, seed, said)
     return settled(root, possible(after, under_way), f"seed {seed}, killed in {under_way}"), said.count("done")
 
 
-def check(directory: Path, seeds: range) -> None:
-    root = directory / "g"
+def check(root: Place, directory: Path, start: int, count: int) -> None:
+    seeds = range(start, start + stores.repetitions(count))
     og.init(root, SCHEMA)
     model, done = Model(), 0
-    with team(directory / "workers") as workers:
+    with team(directory) as workers:
         for seed in seeds:
             model, acknowledged = cycle(workers, root, model, seed)
             done += acknowledged
@@ -89,11 +89,11 @@ def check(directory: Path, seeds: range) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 25])
-def test_random_kills(tmp_path: Path, start: int) -> None:
-    check(tmp_path, range(start, start + 25))
+def test_random_kills(place: Place, tmp_path_factory: pytest.TempPathFactory, start: int) -> None:
+    check(place / "g", tmp_path_factory.mktemp("workers"), start, 25)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(1000, 2000, 50))
-def test_many_random_kills(tmp_path: Path, start: int) -> None:
-    check(tmp_path, range(start, start + 50))
+def test_many_random_kills(place: Place, tmp_path_factory: pytest.TempPathFactory, start: int) -> None:
+    check(place / "g", tmp_path_factory.mktemp("workers"), start, 50)

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
 import omnigraph_sql as og
 from omnigraph_compiler import compile_query
+from omnigraph_sql.storage.derived import derived_directory
 from tests.property.oracle import Answer, OracleGraph, evaluate
 from tests.property.plan_runner import run_plan
 
@@ -99,7 +99,7 @@ class Forgetful(OnDataFusion):
     def read(
         self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
     ) -> Reading:
-        derived = Path(graph.uri) / "_derived"
+        derived = derived_directory(graph.uri)
         shutil.rmtree(derived, ignore_errors=True)
         with og.connect(graph.uri, read_only=self.read_only) as opened:
             found = super().read(opened, target, source, name, params)

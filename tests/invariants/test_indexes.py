@@ -11,6 +11,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
+from tests.crash.world import place_of
 
 SCHEMA = """
 node Doc {
@@ -44,7 +45,8 @@ def graph(tmp_path: Path) -> og.Graph:
 def indexes(graph: og.Graph, table_key: str, branch: str = "main") -> dict[str, str]:
     """Column to kind, seen past the engine."""
     entry = graph.snapshot(branch=branch).entry(table_key)
-    place = Path(graph.uri) / entry.path / ("" if entry.branch is None else f"tree/{entry.branch}")
+    main = place_of(graph) / entry.path
+    place = main if entry.branch is None else main / "tree" / entry.branch
     found = lance.dataset(str(place), version=entry.version).describe_indices()
     return {f"{index.field_names[0]}": index.index_type.upper() for index in found}
 
@@ -134,7 +136,7 @@ def test_text_indexes_of_lance_on_request(graph: og.Graph) -> None:
     graph.ensure_indices(lance_text=True)
 
     entry = graph.snapshot().entry("node:Doc")
-    table = lance.dataset(str(Path(graph.uri) / entry.path), version=entry.version)
+    table = lance.dataset(str(place_of(graph) / entry.path), version=entry.version)
     assert {index.name for index in table.describe_indices()} >= {"title_btree", "title_inverted"}
     assert table.to_table(full_text_query="450", columns=["slug"]).num_rows == 0
     assert table.to_table(full_text_query="7", columns=["slug"])["slug"].to_pylist() == ["d7"]
@@ -142,9 +144,9 @@ def test_text_indexes_of_lance_on_request(graph: og.Graph) -> None:
 
 def test_a_table_that_moved_behind_our_back_is_a_conflict(graph: og.Graph) -> None:
     entry = graph.snapshot().entry("node:Empty")
-    row = pa.table({"id": ["x"], "slug": ["x"]}, schema=lance.dataset(str(Path(graph.uri) / entry.path)).schema)
+    row = pa.table({"id": ["x"], "slug": ["x"]}, schema=lance.dataset(str(place_of(graph) / entry.path)).schema)
     graph.load('{"type": "Empty", "data": {"slug": "e"}}', mode="append")
-    lance.write_dataset(row, str(Path(graph.uri) / entry.path), mode="append")
+    lance.write_dataset(row, str(place_of(graph) / entry.path), mode="append")
 
     with pytest.raises(errors.Conflict, match="run repair") as raised:
         graph.ensure_indices()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import lance
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 import omnigraph_sql as og
 from omnigraph_sql.manifest.relations import relations
+from tests.crash.world import place_of
 from tests.simulation.model import (
     AppendRows,
     Branch,
@@ -28,6 +28,7 @@ from tests.simulation.model import (
     SetAge,
     empty,
 )
+from tests.stores import Place
 
 INSERT = "query q($name: String, $age: I32?) { insert Person { name: $name, age: $age } }"
 SET_AGE = "query q($name: String, $age: I32) { update Person set { age: $age } where name = $name }"
@@ -100,11 +101,11 @@ def observe(graph: og.Graph, branch: str, **at: Any) -> Branch:
         if each.definition is not None:
             found["relations"][each.name] = each.definition["sql"]
         else:
-            found["relations"][each.name] = _numbers(Path(graph.uri), snapshot.entry(each.table_key))
+            found["relations"][each.name] = _numbers(place_of(graph), snapshot.entry(each.table_key))
     return found
 
 
-def _numbers(root: Path, entry: Any) -> tuple[int, ...]:
+def _numbers(root: Place, entry: Any) -> tuple[int, ...]:
     """Read past the engine, so that what is published is what is in the table."""
     place = root / entry.path if entry.branch is None else root / entry.path / "tree" / entry.branch
     table = lance.dataset(str(place), version=entry.version).to_table()
