@@ -48,10 +48,11 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
         case fn.Get():
             table = scope.table(function.table_key)
             gather = table.gather(function.column, scope.given, comparable=function.comparable)
-            return Bound((pa.int64(),), table.type_of(function.column), gather)
+            at_hand = table.has_column(function.column)
+            return Bound((pa.int64(),), table.type_of(function.column), gather, at_hand=at_hand)
         case fn.IdRank():
             kind, run = scope.table(function.table_key).order(scope.given)
-            return Bound((pa.int64(),), kind, run)
+            return Bound((pa.int64(),), kind, run, at_hand=pa.types.is_int64(kind))
         case fn.Hop():
             return traversal.hop(scope, function)
         case fn.Reach():

@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, udf
+from datafusion import DataFrame, ExecutionPlan, RuntimeEnvBuilder, SessionConfig, SessionContext, udf
 
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.engines.binding import bind_function, bind_relation
-from omnigraph_sql.engines.execution import Clock, Execution, TooWide, guarded, translated
+from omnigraph_sql.engines.execution import SHORT, Clock, Execution, TooLong, TooWide, guarded, translated
 from omnigraph_sql.engines.kept import Kept
 from omnigraph_sql.engines.limits import Limits
 from omnigraph_sql.engines.scope import Scope
@@ -89,11 +89,19 @@ class Session:
     notes: dict[str, str]
     """How functions do what they do, as far as they say."""
     trace: Trace
+    is_short: bool
+    """Whether the number of its rows bounds its time."""
+
+    @cached_property
+    def physical(self) -> ExecutionPlan:
+        """What DataFusion runs."""
+        return self.frame.execution_plan()
 
     def stream(self, execution: Execution, schema: pa.Schema) -> Stream:
         """Begin to run the query, for rows with the columns of a schema."""
         with execution.clock.running(), translated(execution):
-            source = self.frame.execute_stream()
+            one = execution.left is not None and self.physical.partition_count == 1
+            source = self.context.execute(self.physical, 0) if one else self.frame.execute_stream()
         execution.begin()
         return Stream(source, (self,), execution, lambda batch: fitted(batch, schema))
 
@@ -153,11 +161,13 @@ class QueryEngine:
     def attempt(self, limits: Limits, run: Callable[[Execution], T]) -> T:
         """Do something with a run; again, with shorter batches, if one leads to too much."""
         clock = Clock(limits.timeout)
-        batch_rows = BATCH_ROWS
+        batch_rows, allowance = BATCH_ROWS, SHORT
         while True:
-            execution = Execution(limits, clock, batch_rows)
+            execution = Execution(limits, clock, batch_rows, allowance)
             try:
                 return run(execution)
+            except TooLong:
+                allowance = 0
             except TooWide as found:
                 rows = execution.first_rows
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
@@ -176,7 +186,10 @@ class QueryEngine:
     def session(self, order: Order, execution: Execution) -> Session:
         """Plan a query, and bind everything that its SQL names to the data of its snapshot."""
         scope = self.scope(order, execution)
-        return self._session(self.planned(order, scope), scope, execution)
+        found = self._session(self.planned(order, scope), scope, execution)
+        if found.is_short and max(found.relations.values(), default=0) < execution.allowance:
+            execution.left = execution.allowance
+        return found
 
     def _session(self, planned: Planned, scope: Scope, execution: Execution) -> Session:
         plan = planned.plan
@@ -185,14 +198,17 @@ class QueryEngine:
         relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
         longest = max((batch.num_rows for batch in relations.values()), default=0)
         execution.first_rows = min(execution.batch_rows, longest)
-        context = _context(execution, plan, longest)
+        partitions = _partitions(plan, longest)
+        context = _context(execution, plan, partitions)
         for number, (name, batch) in enumerate(relations.items()):
             # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
             context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
         notes: dict[str, str] = {}
+        at_hand = plan.is_straight and partitions == 1
         for name, function in plan.functions.items():
             execution.clock.check()
             bound = bind_function(scope, function)
+            at_hand &= bound.at_hand
             if bound.note is not None:
                 notes[name] = bound.note
             run = guarded(execution, bound)
@@ -204,7 +220,7 @@ class QueryEngine:
                 context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
             frame = context.sql(planned.sql, param_values=scalars)
         sizes = {name: batch.num_rows for name, batch in relations.items()}
-        return Session(planned, context, frame, scalars, sizes, notes, scope.trace)
+        return Session(planned, context, frame, scalars, sizes, notes, scope.trace, at_hand)
 
 
 class AskedFacts:
@@ -233,12 +249,18 @@ def _settled(context: SessionContext, sql: str, scalars: Mapping[str, pa.Scalar]
     return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
-def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:
-    # Lists multiply the rows of a batch, so these are short. Where there are none, and for few rows, dividing the work costs
-    # more than it brings.
-    unfolds = any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
-    batch_rows = execution.batch_rows if unfolds else max(execution.batch_rows, LONG_BATCH_ROWS)
-    partitions = os.cpu_count() or 1 if rows > (BATCH_ROWS if unfolds else MANY_ROWS) else 1
+def _partitions(plan: SqlPlan, rows: int) -> int:
+    # Where there are no lists, and for few rows, dividing the work costs more than it brings.
+    return os.cpu_count() or 1 if rows > (BATCH_ROWS if _unfolds(plan) else MANY_ROWS) else 1
+
+
+def _unfolds(plan: SqlPlan) -> bool:
+    return any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
+
+
+def _context(execution: Execution, plan: SqlPlan, partitions: int) -> SessionContext:
+    # Lists multiply the rows of a batch, so these are short.
+    batch_rows = execution.batch_rows if _unfolds(plan) else max(execution.batch_rows, LONG_BATCH_ROWS)
     config = SessionConfig().with_batch_size(batch_rows).with_target_partitions(partitions)
     # What a sort keeps back for merging what it has put aside.
     config = config.set(

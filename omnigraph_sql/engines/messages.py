@@ -50,13 +50,13 @@ def bind_messages(scope: Scope, asked: fn.Messages) -> Bound:
             return _degrees(scope, asked.branches)
         case fn.Weight():
             weights = pa.array(_weights(scope, asked.branches, scope.table(f"node:{asked.type}").size))
-            return Bound((pa.int64(),), pa.int64(), weights.take)
+            return Bound((pa.int64(),), pa.int64(), weights.take, at_hand=True)
         case fn.WeightedCount():
             known, _ = _sums(scope, asked.branches, asked.of, scope.table(f"node:{asked.type}").size)
-            return Bound((pa.int64(),), pa.int64(), pa.array(known).take)
+            return Bound((pa.int64(),), pa.int64(), pa.array(known).take, at_hand=True)
         case fn.WeightedSum():
             known, sums = _sums(scope, asked.branches, asked.of, scope.table(f"node:{asked.type}").size)
-            return Bound((pa.int64(),), pa.float64(), pa.array(sums, mask=known == 0).take)
+            return Bound((pa.int64(),), pa.float64(), pa.array(sums, mask=known == 0).take, at_hand=True)
         case fn.CommonWeight():
             return _common(scope, asked)
 
@@ -86,7 +86,7 @@ def _degrees(scope: Scope, branches: tuple[Branch, ...]) -> Bound:
             found = _product(found, expander.degrees(at, stored=stored))
         return pa.array(found)
 
-    return Bound((pa.int64(),), pa.int64(), run)
+    return Bound((pa.int64(),), pa.int64(), run, at_hand=all(each.is_at_hand for each, _ in along))
 
 
 # Counts

@@ -36,6 +36,8 @@ class Bound:
     """How many entries the lists of a result will have together, where that is known beforehand."""
     is_search: bool = False
     """Whether the time and size of a result depend on more than the number of rows, so that they come in pieces."""
+    at_hand: bool = False
+    """Whether it answers from memory, and does with each row, or each destination of a row, the same few things."""
     note: str | None = None
     """How it does it, and why so, for people who want to know what a query does."""
 

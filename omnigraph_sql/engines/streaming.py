@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate
+from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate, translated
 from omnigraph_sql.errors import BadRequest
 
 _EXIT_SECONDS = 2.0
@@ -48,15 +48,16 @@ class Stream:
         self.close()
 
     def read_ahead(self, rows: int) -> None:
-        """Wait for so many rows, or for all."""
+        """Wait for so many rows, or for all. A short run is done in this thread, which saves waiting for others."""
         if not self.is_done:
-            self._fetch(rows)
+            self._fetch(rows, self._await if self._execution.left is None else self._run)
+        self._execution.left = None
 
     def next(self) -> pa.RecordBatch | None:
         """The next batch; None after the last."""
         self._execution.is_shown = True
         if not self._ready and not self.is_done:
-            self._fetch(1)
+            self._fetch(1, self._await)
         return self._ready.popleft() if self._ready else None
 
     def cancel(self) -> None:
@@ -77,10 +78,10 @@ class Stream:
         self._ready.clear()
         _LIVE.discard(self)
 
-    def _fetch(self, rows: int) -> None:
+    def _fetch(self, rows: int, ask: Callable[[int], tuple[list[pa.RecordBatch], bool]]) -> None:
         try:
             with self._execution.clock.running():
-                batches, is_last = self._await(rows)
+                batches, is_last = ask(rows)
         except BaseException:
             self.close()
             raise
@@ -92,6 +93,18 @@ class Stream:
             self.is_done = True
             self._source, self._keep = None, ()
             _LIVE.discard(self)
+
+    def _run(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
+        execution = self._execution
+        batches: list[pa.RecordBatch] = []
+        with translated(execution):
+            for batch in self._source:
+                batches.append(batch.to_pyarrow())
+                rows -= batches[-1].num_rows
+                if rows <= 0:
+                    break
+        execution.going()
+        return batches, rows > 0
 
     def _await(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
         execution = self._execution

@@ -93,6 +93,10 @@ class TableData:
         """A column of floats, or of lists of them, with one zero only."""
         return self._kept.get(f"comparable {name}", lambda: one_zero(self.column(name)))
 
+    def has_column(self, name: str) -> bool:
+        """Whether a column is in memory, or mapped."""
+        return self._kept.peek(f"column {name}") is not None or (name == "id" and self.known_ids() is not None)
+
     def gather(self, name: str, given: Settings, *, comparable: bool) -> Callable[[pa.Array], pa.Array]:
         """From positions to the values of a column, which is read as a whole only if that pays."""
         kind = self.type_of(name)
@@ -112,7 +116,7 @@ class TableData:
         return self.column(name) if ids is None else ids.ids.to_arrow()
 
     def _asks_for_rows(self, name: str, count: int, given: Settings) -> bool:
-        if self._kept.peek(f"column {name}") is not None or (name == "id" and self.known_ids() is not None):
+        if self.has_column(name):
             return False
         if given.mode is not None:
             return given.mode == "indexed"
