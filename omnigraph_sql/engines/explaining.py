@@ -54,7 +54,7 @@ def _explained(engine: QueryEngine, order: Order, session: Session, execution: E
     plan = session.planned.plan
     assert isinstance(order.query.plan, ir.ReadPlan)
     with translated(execution):
-        logical, physical = session.frame.optimized_logical_plan(), session.physical
+        logical, physical = session.running.frame.optimized_logical_plan(), session.physical
     meanings = {**plan.relations, **plan.functions}
     return Explanation(
         order.query.name,
@@ -63,7 +63,7 @@ def _explained(engine: QueryEngine, order: Order, session: Session, execution: E
         ir.plan_json(order.query.plan),
         render(plan.tree, pretty=True),
         {name: str(meaning) for name, meaning in meanings.items()},
-        {f"${name}": scalar.as_py() for name, scalar in session.values.items()},
+        {f"${name}": scalar.as_py() for name, scalar in session.binding.values.items()},
         logical.display_indent(),
         physical.display_indent(),
         plan.applied,

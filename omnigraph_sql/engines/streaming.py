@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextvars import Context
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -28,14 +28,21 @@ _LEAVING_SECONDS = 0.005
 _LONGEST_BATCH = 65_536
 
 
+class Session(Protocol):
+    """What the engine needs as long as a query runs."""
+
+    def finished(self) -> None:
+        """The engine has given all rows, and is at rest."""
+
+
 class Stream:
     """The rows of one run, in order, once. Holds on to everything the engine needs until it is closed."""
 
     def __init__(
-        self, source: Any, keep: tuple[Any, ...], execution: Execution, fit: Callable[[pa.RecordBatch], pa.RecordBatch]
+        self, source: Any, session: Session, execution: Execution, fit: Callable[[pa.RecordBatch], pa.RecordBatch]
     ) -> None:
         self._source = source
-        self._keep = keep
+        self._session: Session | None = session
         self._execution = execution
         self._fit = fit
         self._ready: deque[pa.RecordBatch] = deque()
@@ -74,7 +81,7 @@ class Stream:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.cancel()
-        self._source, self._keep = None, ()
+        self._source = self._session = None
         self._ready.clear()
         _LIVE.discard(self)
 
@@ -91,8 +98,10 @@ class Stream:
             self._ready += [fit.slice(at, _LONGEST_BATCH) for at in range(0, fit.num_rows, _LONGEST_BATCH)]
         if is_last:
             self.is_done = True
-            self._source, self._keep = None, ()
+            session, self._source, self._session = self._session, None, None
             _LIVE.discard(self)
+            if session is not None:
+                session.finished()
 
     def _run(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
         execution = self._execution
