@@ -46,7 +46,7 @@ def support(scope: Scope, asked: fn.Support) -> Counts:
 def bind_messages(scope: Scope, asked: fn.Messages) -> Bound:
     """What a function of weights does."""
     match asked:
-        case fn.Weight() if all(map(is_degree, asked.branches)):
+        case fn.Weight() if asked.branches not in scope.memo and all(map(is_degree, asked.branches)):
             return _degrees(scope, asked.branches)
         case fn.Weight():
             weights = pa.array(_weights(scope, asked.branches, scope.table(f"node:{asked.type}").size))

@@ -82,7 +82,7 @@ class TableData:
 
     def type_of(self, name: str) -> pa.DataType:
         """The Arrow type of a column, without reading it."""
-        kind = self._storage.schema(self.handle).field(name).type
+        kind = self._kept.get("schema", lambda: self._storage.schema(self.handle)).field(name).type
         return pa.large_binary() if isinstance(kind, pa.BaseExtensionType) else kind
 
     def column(self, name: str) -> pa.Array:
