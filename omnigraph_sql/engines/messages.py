@@ -110,8 +110,15 @@ def _multiplied(scope: Scope, branches: tuple[Branch, ...], size: int) -> Counts
 
 def _sent(scope: Scope, branch: Branch, parents: int) -> Counts:
     """What a branch sends to each of so many nodes."""
-    weights = None if is_degree(branch) else _tree(scope, branch.tree)
-    return _adjacency(scope, branch).degrees() if weights is None else _collected(scope, branch, weights, parents)
+    if is_degree(branch):
+        return _adjacency(scope, branch).degrees()
+    if branch not in scope.memo:
+        weights = _tree(scope, branch.tree)
+        scope.memo[branch] = (
+            _adjacency(scope, branch).degrees() if weights is None else _collected(scope, branch, weights, parents)
+        )
+    found: Counts = scope.memo[branch]
+    return found
 
 
 def _tree(scope: Scope, tree: Tree) -> Counts | None:
@@ -194,6 +201,9 @@ def _summed(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef, size
 
 def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef, parents: int) -> tuple[Counts, Numbers]:
     known, sums = _tree_sums(scope, branch.tree, of)
+    if known is None:
+        near = _adjacency(scope, branch)
+        return near.degrees(), np.asarray(sum_over(near, sums), np.float64)
     counted = _collected(scope, branch, known, parents)
     senders = np.flatnonzero(known)
     if len(senders) * _SENT < len(known):
@@ -201,13 +211,15 @@ def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef, parents: int) -
     return counted, np.asarray(sum_over(_adjacency(scope, branch), sums), np.float64)
 
 
-def _tree_sums(scope: Scope, tree: Tree, of: ir.PropertyRef) -> tuple[Counts, Numbers]:
+def _tree_sums(scope: Scope, tree: Tree, of: ir.PropertyRef) -> tuple[Counts | None, Numbers]:
+    """For each node of a tree's root in how many ways the property is there, None if in one everywhere, and its sum."""
     size = scope.table(tree.vertex.table_key).size
     if tree.vertex.variable == of.variable:
         known, sums = _values(scope, tree.vertex, of, size)
         for branch in tree.branches:
             count = _sent(scope, branch, size)
-            known, sums = _product(known, count), np.where(count > 0, sums * count, 0.0)
+            known = count if known is None else _product(known, count)
+            sums = np.where(count > 0, sums * count, 0.0)
         return known, sums
     known, sums = _sums(scope, tree.branches, of, size)
     allowed = _allowed(scope, tree.vertex)
@@ -233,13 +245,15 @@ def _allowed(scope: Scope, vertex: Vertex) -> Counts | None:
     return numbers(_one(scope.allowed(vertex, None), "v"))
 
 
-def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts, Numbers]:
-    """Where a vertex has the property, and its values there."""
+def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts | None, Numbers]:
+    """Where a vertex has the property, None if everywhere, and its values there."""
     conditions, rest = split(vertex.filters)
     if not rest and not vertex.negations:
-        mask = mask_of(scope, vertex.table_key, conditions)
         column = scope.table(vertex.table_key).column(of.property)
         given = column.cast(pa.float64(), safe=False) if column.type != pa.float64() else column
+        if not conditions and not given.null_count:
+            return None, given.to_numpy()
+        mask = mask_of(scope, vertex.table_key, conditions)
         known = mask & np.asarray(given.is_valid())
         values = given.fill_null(0.0) if given.null_count else given
         return known.astype(np.int64), np.where(known, values.to_numpy(zero_copy_only=False), 0.0)
