@@ -35,7 +35,17 @@ def matching(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Posi
     found, rest = _by_index(scope, table, bound)
     if found is None:
         return _rows(table, rest) if rest else np.arange(table.size)
-    for condition, value in rest:
+    return _narrowed(scope, table, rest, found)
+
+
+def matching_among(scope: Scope, table_key: str, conditions: Sequence[Simple], among: Positions) -> Positions:
+    """Those of some positions whose rows satisfy all conditions."""
+    bound = [(each, bind(Compared(each.value, each.op, each.type), scope.params)) for each in conditions]
+    return _narrowed(scope, scope.table(table_key), bound, among)
+
+
+def _narrowed(scope: Scope, table: TableData, bound: list[tuple[Simple, pa.Scalar]], found: Positions) -> Positions:
+    for condition, value in bound:
         gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
         holds = _compared(gather(pa.array(found)), condition.op, value)
         found = found[pc.indices_nonzero(holds).to_numpy().astype(np.int64)]

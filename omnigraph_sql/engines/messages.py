@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import ir
-from omnigraph_sql.engines.masks import mask_of, matching
+from omnigraph_sql.engines.masks import mask_of, matching, matching_among
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.engines.traversal import look_up
 from omnigraph_sql.errors import ResourceLimit
@@ -123,12 +123,17 @@ def _sent(scope: Scope, branch: Branch, parents: int) -> Counts:
 
 def _tree(scope: Scope, tree: Tree) -> Counts | None:
     """The weights of the nodes of a tree's root; None if each has one."""
-    allowed = _allowed(scope, tree.vertex)
     size = scope.table(tree.vertex.table_key).size
     if not tree.branches:
+        allowed = _allowed(scope, tree.vertex)
         return None if allowed is None else _marked(allowed, size)
     weights = _weights(scope, tree.branches, size)
-    return weights if allowed is None else np.where(_marked(allowed, size) > 0, weights, 0)
+    if tree.vertex.is_free:
+        return weights
+    kept = _allowed_among(scope, tree.vertex, np.flatnonzero(weights), size)
+    found = np.zeros(size, np.int64)
+    found[kept] = weights[kept]
+    return found
 
 
 def _marked(positions: Counts, size: int) -> Counts:
@@ -243,6 +248,15 @@ def _allowed(scope: Scope, vertex: Vertex) -> Counts | None:
     if not rest and not vertex.negations:
         return matching(scope, vertex.table_key, conditions)
     return numbers(_one(scope.allowed(vertex, None), "v"))
+
+
+def _allowed_among(scope: Scope, vertex: Vertex, among: Counts, size: int) -> Counts:
+    """Those of some positions that satisfy the conditions of a vertex. Where they are few, only they are looked at."""
+    conditions, rest = split(vertex.filters)
+    if len(among) < size // 2 and not rest and not vertex.negations:
+        return matching_among(scope, vertex.table_key, conditions, among)
+    allowed = _allowed(scope, vertex)
+    return among if allowed is None else among[_marked(allowed, size)[among] > 0]
 
 
 def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts | None, Numbers]:
