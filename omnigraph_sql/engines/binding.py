@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph_sql.engines import ranking, traversal
-from omnigraph_sql.engines.masks import matching
+from omnigraph_sql.engines.masks import holds, matching
 from omnigraph_sql.engines.messages import bind_messages, support
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.planner import functions as fn
@@ -48,10 +48,13 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
         case fn.Get():
             table = scope.table(function.table_key)
             gather = table.gather(function.column, scope.given, comparable=function.comparable)
-            return Bound((pa.int64(),), table.type_of(function.column), gather)
+            at_hand = table.has_column(function.column)
+            return Bound((pa.int64(),), table.type_of(function.column), gather, at_hand=at_hand)
         case fn.IdRank():
             kind, run = scope.table(function.table_key).order(scope.given)
-            return Bound((pa.int64(),), kind, run)
+            return Bound((pa.int64(),), kind, run, at_hand=pa.types.is_int64(kind))
+        case fn.Holds():
+            return holds(scope, function)
         case fn.Hop():
             return traversal.hop(scope, function)
         case fn.Reach():

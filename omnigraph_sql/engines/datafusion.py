@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, udf
+from datafusion import DataFrame, ExecutionPlan, SessionContext, udf
 
 from omnigraph_compiler import Catalog, Query, ir
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.engines.binding import bind_function, bind_relation
-from omnigraph_sql.engines.execution import Clock, Execution, TooWide, guarded, translated
+from omnigraph_sql.engines.execution import SHORT, Clock, Execution, TooLong, TooWide, guarded, translated
 from omnigraph_sql.engines.kept import Kept
 from omnigraph_sql.engines.limits import Limits
-from omnigraph_sql.engines.scope import Scope
+from omnigraph_sql.engines.prepared import Contexts, Prepared, Setting, Shelf, asked, context_of
+from omnigraph_sql.engines.scope import Bound, Scope
 from omnigraph_sql.engines.streaming import Stream
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.planner import functions as fn
@@ -52,6 +53,7 @@ class Planned:
     """Names of tables, each with the SQL that makes it."""
     facts: tuple[tuple[tuple[str, Direction], bool], ...] = ()
     """What the planner asked about the data, besides sizes, and was told."""
+    shelf: Shelf = field(default_factory=Shelf)
 
 
 @dataclass(frozen=True)
@@ -77,25 +79,56 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Session:
-    """A query that DataFusion knows everything about. A frame must not outlive its context."""
+class Binding:
+    """What the names in the SQL of a query stand for in one run."""
 
-    planned: Planned
+    relations: dict[str, pa.RecordBatch]
+    functions: dict[str, Bound]
+    values: dict[str, pa.Scalar]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A query in the hands of DataFusion. A frame must not outlive its context."""
+
     context: SessionContext
     frame: DataFrame
-    values: dict[str, pa.Scalar]
-    relations: dict[str, int]
-    """How many rows each relation has."""
-    notes: dict[str, str]
-    """How functions do what they do, as far as they say."""
+    give_back: Callable[[], None]
+    """Called when it has come to its end, so that others make use of what is left."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A query that DataFusion knows everything about."""
+
+    planned: Planned
+    binding: Binding
+    running: Running
     trace: Trace
+    is_short: bool
+    """Whether the number of its rows bounds its time."""
+
+    @cached_property
+    def physical(self) -> ExecutionPlan:
+        """What DataFusion runs."""
+        return self.running.frame.execution_plan()
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """How functions do what they do, as far as they say."""
+        return {name: bound.note for name, bound in self.binding.functions.items() if bound.note is not None}
+
+    def finished(self) -> None:
+        """All rows were given."""
+        self.running.give_back()
 
     def stream(self, execution: Execution, schema: pa.Schema) -> Stream:
         """Begin to run the query, for rows with the columns of a schema."""
         with execution.clock.running(), translated(execution):
-            source = self.frame.execute_stream()
+            one = execution.left is not None and self.physical.partition_count == 1
+            source = self.running.context.execute(self.physical, 0) if one else self.running.frame.execute_stream()
         execution.begin()
-        return Stream(source, (self,), execution, lambda batch: fitted(batch, schema))
+        return Stream(source, self, execution, lambda batch: fitted(batch, schema))
 
 
 class QueryEngine:
@@ -107,6 +140,7 @@ class QueryEngine:
         self._search = SearchCache(storage, saves=saves)
         self._embeddings = embeddings
         self._plans: Kept[Hashable, Planned] = Kept(_PLANS)
+        self._contexts = Contexts()
 
     def scope(self, order: Order, execution: Execution) -> Scope:
         """What the names of an order's plans are bound to."""
@@ -117,7 +151,9 @@ class QueryEngine:
             )
             session = self._session(planned, replace(scope, memo={}), execution)
             with translated(execution):
-                return session.frame.to_arrow_table()
+                found = session.running.frame.to_arrow_table()
+            session.finished()
+            return found
 
         scope = Scope(order.catalog, order.snapshot, self._cache, self._search, self._embeddings, {}, order.params, allowed)
         return scope
@@ -153,11 +189,13 @@ class QueryEngine:
     def attempt(self, limits: Limits, run: Callable[[Execution], T]) -> T:
         """Do something with a run; again, with shorter batches, if one leads to too much."""
         clock = Clock(limits.timeout)
-        batch_rows = BATCH_ROWS
+        batch_rows, allowance = BATCH_ROWS, SHORT
         while True:
-            execution = Execution(limits, clock, batch_rows)
+            execution = Execution(limits, clock, batch_rows, allowance)
             try:
                 return run(execution)
+            except TooLong:
+                allowance = 0
             except TooWide as found:
                 rows = execution.first_rows
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
@@ -176,7 +214,10 @@ class QueryEngine:
     def session(self, order: Order, execution: Execution) -> Session:
         """Plan a query, and bind everything that its SQL names to the data of its snapshot."""
         scope = self.scope(order, execution)
-        return self._session(self.planned(order, scope), scope, execution)
+        found = self._session(self.planned(order, scope), scope, execution)
+        if found.is_short and execution.allowance > max(map(len, found.binding.relations.values())):
+            execution.left = execution.allowance
+        return found
 
     def _session(self, planned: Planned, scope: Scope, execution: Execution) -> Session:
         plan = planned.plan
@@ -185,26 +226,34 @@ class QueryEngine:
         relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
         longest = max((batch.num_rows for batch in relations.values()), default=0)
         execution.first_rows = min(execution.batch_rows, longest)
-        context = _context(execution, plan, longest)
-        for number, (name, batch) in enumerate(relations.items()):
-            # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
-            context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
-        notes: dict[str, str] = {}
+        bounds = {}
         for name, function in plan.functions.items():
             execution.clock.check()
-            bound = bind_function(scope, function)
-            if bound.note is not None:
-                notes[name] = bound.note
-            run = guarded(execution, bound)
-            context.register_udf(udf(run, list(bound.arguments), bound.result, "immutable", name))
+            bounds[name] = bind_function(scope, function)
         scalars = {name: bind(value, scope.params) for name, value in plan.values.items()}
+        binding = Binding(relations, bounds, scalars)
+        partitions = _partitions(plan, longest)
+        is_straight = plan.is_straight and partitions == 1
         with translated(execution):
-            for number, (name, sql) in enumerate(planned.stages, len(relations)):
-                batch = _settled(context, sql, scalars, execution)
-                context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
-            frame = context.sql(planned.sql, param_values=scalars)
-        sizes = {name: batch.num_rows for name, batch in relations.items()}
-        return Session(planned, context, frame, scalars, sizes, notes, scope.trace)
+            make = self._prepared if is_straight and not scalars else _fresh
+            running = make(planned, binding, execution, _setting(execution, plan, partitions))
+        is_short = is_straight and all(bound.at_hand for bound in bounds.values())
+        return Session(planned, binding, running, scope.trace, is_short)
+
+    def _prepared(self, planned: Planned, binding: Binding, execution: Execution, setting: Setting) -> Running:
+        """A query of one relation, and without values in its text, on a plan that may have been made before."""
+        ((name, batch),) = binding.relations.items()
+        wanted = asked(name, batch.schema, binding.functions)
+        prepared = planned.shelf.take(wanted) or Prepared(planned.sql, wanted)
+        prepared.load(batch, [guarded(execution, bound) for bound in binding.functions.values()])
+        memory = execution.limits.memory
+        context = self._contexts.take(memory, setting)
+
+        def give_back() -> None:
+            planned.shelf.give(prepared)
+            self._contexts.give(memory, setting, context)
+
+        return Running(context, context.create_dataframe_from_logical_plan(prepared.plan), give_back)
 
 
 class AskedFacts:
@@ -233,19 +282,42 @@ def _settled(context: SessionContext, sql: str, scalars: Mapping[str, pa.Scalar]
     return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
-def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:
-    # Lists multiply the rows of a batch, so these are short. Where there are none, and for few rows, dividing the work costs
-    # more than it brings.
-    unfolds = any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
-    batch_rows = execution.batch_rows if unfolds else max(execution.batch_rows, LONG_BATCH_ROWS)
-    partitions = os.cpu_count() or 1 if rows > (BATCH_ROWS if unfolds else MANY_ROWS) else 1
-    config = SessionConfig().with_batch_size(batch_rows).with_target_partitions(partitions)
-    # What a sort keeps back for merging what it has put aside.
-    config = config.set(
-        "datafusion.execution.sort_spill_reservation_bytes", str(min(10 << 20, execution.limits.memory // 16))
+def _partitions(plan: SqlPlan, rows: int) -> int:
+    # Where there are no lists, and for few rows, dividing the work costs more than it brings.
+    return os.cpu_count() or 1 if rows > (BATCH_ROWS if _unfolds(plan) else MANY_ROWS) else 1
+
+
+def _unfolds(plan: SqlPlan) -> bool:
+    return any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
+
+
+def _setting(execution: Execution, plan: SqlPlan, partitions: int) -> Setting:
+    # Lists multiply the rows of a batch, so these are short.
+    batch_rows = execution.batch_rows if _unfolds(plan) else max(execution.batch_rows, LONG_BATCH_ROWS)
+    return (
+        ("datafusion.execution.batch_size", str(batch_rows)),
+        ("datafusion.execution.target_partitions", str(partitions)),
+        # What a sort keeps back for merging what it has put aside.
+        ("datafusion.execution.sort_spill_reservation_bytes", str(min(10 << 20, execution.limits.memory // 16))),
     )
-    runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(execution.limits.memory)
-    return SessionContext(config, runtime)
+
+
+def _fresh(planned: Planned, binding: Binding, execution: Execution, setting: Setting) -> Running:
+    """A query planned for this run alone."""
+    context = context_of(execution.limits.memory, setting)
+    for number, (name, batch) in enumerate(binding.relations.items()):
+        _register(context, name, batch, number)
+    for name, bound in binding.functions.items():
+        run = guarded(execution, bound)
+        context.register_udf(udf(run, list(bound.arguments), bound.result, "immutable", name))
+    for number, (name, sql) in enumerate(planned.stages, len(binding.relations)):
+        _register(context, name, _settled(context, sql, binding.values, execution), number)
+    return Running(context, context.sql(planned.sql, param_values=binding.values), lambda: None)
+
+
+def _register(context: SessionContext, name: str, batch: pa.RecordBatch, number: int) -> None:
+    # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
+    context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -18,6 +18,8 @@ from omnigraph_sql.errors import BadRequest, Internal, OmnigraphError, ResourceL
 WIDE = 1 << 21
 """Destinations that one call should give at most, 16 MiB of them. DataFusion passes a batch on whole, however long the
 lists in it: a run that meets a wider one before its first row is shown starts again with shorter batches."""
+SHORT = 1 << 17
+"""Rows that a run may go through in the thread that asked for it: what a fraction of a second is enough for."""
 _PIECE_SECONDS = 0.05
 _FIRST_PIECE = 16
 _TRACKED_BYTES = 1 << 20
@@ -30,6 +32,10 @@ class TooWide(Exception):
     def __init__(self, destinations: int) -> None:
         super().__init__(destinations)
         self.destinations = destinations
+
+
+class TooLong(Exception):
+    """A run in the thread that asked for it goes through too many rows to be left without supervision."""
 
 
 class Clock:
@@ -76,7 +82,7 @@ class Clock:
 class Execution:
     """A run with batches of a certain length. Its functions are called from threads of the engine."""
 
-    def __init__(self, limits: Limits, clock: Clock, batch_rows: int) -> None:
+    def __init__(self, limits: Limits, clock: Clock, batch_rows: int, allowance: int = SHORT) -> None:
         self.limits = limits
         self.clock = clock
         self.batch_rows = batch_rows
@@ -89,6 +95,10 @@ class Execution:
         self.is_shown = False
         """Whether rows were handed out already."""
         self.is_stopped = False
+        self.allowance = allowance
+        """How many rows it may go through in the thread that asked for it."""
+        self.left: int | None = None
+        """How many more of them; None if it runs in threads of the engine."""
         self.tried: BaseException | None = None
         """What a function raised while the query was being planned."""
         self._planner: int | None = threading.get_ident()
@@ -125,6 +135,10 @@ class Execution:
 
     def foresee(self, destinations: int) -> None:
         """Raise if a list of so many destinations should not be made."""
+        if self.left is not None:
+            self.left -= destinations
+            if self.left < 0:
+                raise TooLong
         wanted = self._held + destinations * 8
         if destinations > self.wide and self.first_rows > 1 and not self.is_shown:
             raise TooWide(destinations)
@@ -249,7 +263,7 @@ def translated(execution: Execution) -> Iterator[None]:
     """What the engine raises inside becomes an error of our family, with the original as its cause."""
     try:
         yield
-    except (OmnigraphError, TooWide, KeyboardInterrupt):
+    except (OmnigraphError, TooWide, TooLong, KeyboardInterrupt):
         raise
     except Exception as error:
         execution.failure = execution.failure or execution.tried
@@ -259,7 +273,9 @@ def translated(execution: Execution) -> Iterator[None]:
 def translate(error: Exception, execution: Execution) -> BaseException:
     """The error to raise for what the engine raised."""
     failure = execution.failure
-    if isinstance(failure, OmnigraphError | TooWide) or (failure is not None and not isinstance(failure, Exception)):
+    if isinstance(failure, OmnigraphError | TooWide | TooLong) or (
+        failure is not None and not isinstance(failure, Exception)
+    ):
         return failure
     text = str(error)
     if failure is None and "Resources exhausted" in text:

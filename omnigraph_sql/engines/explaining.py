@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from omnigraph_compiler import ir
-from omnigraph_sql.engines.datafusion import Order, QueryEngine, Session
+from omnigraph_sql.engines.datafusion import READ_AHEAD_ROWS, Order, QueryEngine, Session
 from omnigraph_sql.engines.execution import Execution, translated
 from omnigraph_sql.engines.operators import Reader
 from omnigraph_sql.explanation import Explanation
@@ -29,6 +29,7 @@ def analyze(engine: QueryEngine, order: Order) -> Explanation:
         started = time.perf_counter()
         session = _session(engine, order, execution)
         stream = session.stream(execution, order.schema)
+        stream.read_ahead(READ_AHEAD_ROWS)
         planned = time.perf_counter()
         rows = 0
         try:
@@ -53,7 +54,7 @@ def _explained(engine: QueryEngine, order: Order, session: Session, execution: E
     plan = session.planned.plan
     assert isinstance(order.query.plan, ir.ReadPlan)
     with translated(execution):
-        logical, physical = session.frame.optimized_logical_plan(), session.frame.execution_plan()
+        logical, physical = session.running.frame.optimized_logical_plan(), session.physical
     meanings = {**plan.relations, **plan.functions}
     return Explanation(
         order.query.name,
@@ -62,7 +63,7 @@ def _explained(engine: QueryEngine, order: Order, session: Session, execution: E
         ir.plan_json(order.query.plan),
         render(plan.tree, pretty=True),
         {name: str(meaning) for name, meaning in meanings.items()},
-        {f"${name}": scalar.as_py() for name, scalar in session.values.items()},
+        {f"${name}": scalar.as_py() for name, scalar in session.binding.values.items()},
         logical.display_indent(),
         physical.display_indent(),
         plan.applied,

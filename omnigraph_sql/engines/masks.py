@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler.types import FLOATS
-from omnigraph_sql.engines.scope import Array, Scope
+from omnigraph_sql.engines.scope import Array, Bound, Scope
+from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.conditions import Simple
 from omnigraph_sql.planner.values import Compared, bind
 from omnigraph_sql.topology.tables import TableData
@@ -34,11 +35,41 @@ def matching(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Posi
     found, rest = _by_index(scope, table, bound)
     if found is None:
         return _rows(table, rest) if rest else np.arange(table.size)
-    for condition, value in rest:
+    return _narrowed(scope, table, rest, found)
+
+
+def matching_among(scope: Scope, table_key: str, conditions: Sequence[Simple], among: Positions) -> Positions:
+    """Those of some positions whose rows satisfy all conditions."""
+    bound = [(each, bind(Compared(each.value, each.op, each.type), scope.params)) for each in conditions]
+    return _narrowed(scope, scope.table(table_key), bound, among)
+
+
+def _narrowed(scope: Scope, table: TableData, bound: list[tuple[Simple, pa.Scalar]], found: Positions) -> Positions:
+    for condition, value in bound:
         gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
         holds = _compared(gather(pa.array(found)), condition.op, value)
         found = found[pc.indices_nonzero(holds).to_numpy().astype(np.int64)]
     return found
+
+
+def holds(scope: Scope, asked: fn.Holds) -> Bound:
+    """Position to whether its row satisfies all conditions."""
+    table = scope.table(asked.table_key)
+    parts = []
+    for condition in asked.conditions:
+        value = bind(Compared(condition.value, condition.op, condition.type), scope.params)
+        gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
+        parts.append((gather, condition.op, value))
+
+    def run(v: Array) -> Array:
+        found: Array | None = None
+        for gather, op, value in parts:
+            each = _compared(gather(v), op, value)
+            found = each if found is None else pc.and_kleene(found, each)
+        return found
+
+    at_hand = all(table.has_column(condition.property) for condition in asked.conditions)
+    return Bound((pa.int64(),), pa.bool_(), run, at_hand=at_hand)
 
 
 def mask_of(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Mask:

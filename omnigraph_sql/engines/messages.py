@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import ir
-from omnigraph_sql.engines.masks import mask_of, matching
+from omnigraph_sql.engines.masks import mask_of, matching, matching_among
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.engines.traversal import look_up
 from omnigraph_sql.errors import ResourceLimit
@@ -48,17 +48,17 @@ def support(scope: Scope, asked: fn.Support) -> Counts:
 def bind_messages(scope: Scope, asked: fn.Messages) -> Bound:
     """What a function of weights does."""
     match asked:
-        case fn.Weight() if all(map(is_degree, asked.branches)):
+        case fn.Weight() if asked.branches not in scope.memo and all(map(is_degree, asked.branches)):
             return _degrees(scope, asked.branches)
         case fn.Weight():
             weights = pa.array(_weights(scope, asked.branches, scope.table(f"node:{asked.type}").size))
-            return Bound((pa.int64(),), pa.int64(), weights.take)
+            return Bound((pa.int64(),), pa.int64(), weights.take, at_hand=True)
         case fn.WeightedCount():
             known, _ = _sums(scope, asked.branches, asked.of, scope.table(f"node:{asked.type}").size)
-            return Bound((pa.int64(),), pa.int64(), pa.array(known).take)
+            return Bound((pa.int64(),), pa.int64(), pa.array(known).take, at_hand=True)
         case fn.WeightedSum():
             known, sums = _sums(scope, asked.branches, asked.of, scope.table(f"node:{asked.type}").size)
-            return Bound((pa.int64(),), pa.float64(), pa.array(sums, mask=known == 0).take)
+            return Bound((pa.int64(),), pa.float64(), pa.array(sums, mask=known == 0).take, at_hand=True)
         case fn.CommonWeight():
             return _common(scope, asked)
         case fn.ReachWeight():
@@ -104,7 +104,7 @@ def _degrees(scope: Scope, branches: tuple[Branch, ...]) -> Bound:
             found = _product(found, expander.degrees(at, stored=stored))
         return pa.array(found)
 
-    return Bound((pa.int64(),), pa.int64(), run)
+    return Bound((pa.int64(),), pa.int64(), run, at_hand=all(each.is_at_hand for each, _ in along))
 
 
 # Counts
@@ -128,18 +128,30 @@ def _multiplied(scope: Scope, branches: tuple[Branch, ...], size: int) -> Counts
 
 def _sent(scope: Scope, branch: Branch, parents: int) -> Counts:
     """What a branch sends to each of so many nodes."""
-    weights = None if is_degree(branch) else _tree(scope, branch.tree)
-    return _adjacency(scope, branch).degrees() if weights is None else _collected(scope, branch, weights, parents)
+    if is_degree(branch):
+        return _adjacency(scope, branch).degrees()
+    if branch not in scope.memo:
+        weights = _tree(scope, branch.tree)
+        scope.memo[branch] = (
+            _adjacency(scope, branch).degrees() if weights is None else _collected(scope, branch, weights, parents)
+        )
+    found: Counts = scope.memo[branch]
+    return found
 
 
 def _tree(scope: Scope, tree: Tree) -> Counts | None:
     """The weights of the nodes of a tree's root; None if each has one."""
-    allowed = _allowed(scope, tree.vertex)
     size = scope.table(tree.vertex.table_key).size
     if not tree.branches:
+        allowed = _allowed(scope, tree.vertex)
         return None if allowed is None else _marked(allowed, size)
     weights = _weights(scope, tree.branches, size)
-    return weights if allowed is None else np.where(_marked(allowed, size) > 0, weights, 0)
+    if tree.vertex.is_free:
+        return weights
+    kept = _allowed_among(scope, tree.vertex, np.flatnonzero(weights), size)
+    found = np.zeros(size, np.int64)
+    found[kept] = weights[kept]
+    return found
 
 
 def _marked(positions: Counts, size: int) -> Counts:
@@ -212,6 +224,9 @@ def _summed(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef, size
 
 def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef, parents: int) -> tuple[Counts, Numbers]:
     known, sums = _tree_sums(scope, branch.tree, of)
+    if known is None:
+        near = _adjacency(scope, branch)
+        return near.degrees(), np.asarray(sum_over(near, sums), np.float64)
     counted = _collected(scope, branch, known, parents)
     senders = np.flatnonzero(known)
     if len(senders) * _SENT < len(known):
@@ -219,13 +234,15 @@ def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef, parents: int) -
     return counted, np.asarray(sum_over(_adjacency(scope, branch), sums), np.float64)
 
 
-def _tree_sums(scope: Scope, tree: Tree, of: ir.PropertyRef) -> tuple[Counts, Numbers]:
+def _tree_sums(scope: Scope, tree: Tree, of: ir.PropertyRef) -> tuple[Counts | None, Numbers]:
+    """For each node of a tree's root in how many ways the property is there, None if in one everywhere, and its sum."""
     size = scope.table(tree.vertex.table_key).size
     if tree.vertex.variable == of.variable:
         known, sums = _values(scope, tree.vertex, of, size)
         for branch in tree.branches:
             count = _sent(scope, branch, size)
-            known, sums = _product(known, count), np.where(count > 0, sums * count, 0.0)
+            known = count if known is None else _product(known, count)
+            sums = np.where(count > 0, sums * count, 0.0)
         return known, sums
     known, sums = _sums(scope, tree.branches, of, size)
     allowed = _allowed(scope, tree.vertex)
@@ -251,13 +268,24 @@ def _allowed(scope: Scope, vertex: Vertex) -> Counts | None:
     return numbers(_one(scope.allowed(vertex, None), "v"))
 
 
-def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts, Numbers]:
-    """Where a vertex has the property, and its values there."""
+def _allowed_among(scope: Scope, vertex: Vertex, among: Counts, size: int) -> Counts:
+    """Those of some positions that satisfy the conditions of a vertex. Where they are few, only they are looked at."""
+    conditions, rest = split(vertex.filters)
+    if len(among) < size // 2 and not rest and not vertex.negations:
+        return matching_among(scope, vertex.table_key, conditions, among)
+    allowed = _allowed(scope, vertex)
+    return among if allowed is None else among[_marked(allowed, size)[among] > 0]
+
+
+def _values(scope: Scope, vertex: Vertex, of: ir.PropertyRef, size: int) -> tuple[Counts | None, Numbers]:
+    """Where a vertex has the property, None if everywhere, and its values there."""
     conditions, rest = split(vertex.filters)
     if not rest and not vertex.negations:
-        mask = mask_of(scope, vertex.table_key, conditions)
         column = scope.table(vertex.table_key).column(of.property)
         given = _as_numbers(column)
+        if not conditions and not given.null_count:
+            return None, given.to_numpy()
+        mask = mask_of(scope, vertex.table_key, conditions)
         known = mask & np.asarray(given.is_valid())
         values = given.fill_null(0.0) if given.null_count else given
         return known.astype(np.int64), np.where(known, values.to_numpy(zero_copy_only=False), 0.0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from omnigraph_sql.engines.datafusion import Order, Session
 from omnigraph_sql.explanation import Step, counted
 from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.values import python_value
 
 _PLUMBING = (
     "RepartitionExec",
@@ -62,7 +64,16 @@ class Reader:
                 column = function.column if isinstance(function, fn.Get) else "id"
                 type_ = function.table_key.partition(":")[2]
                 text = re.sub(rf"\b{name}\(([^()]*)\)", rf"\1.{column}", text).replace(f"v.{column}", f"{type_}.{column}")
+            if isinstance(function, fn.Holds):
+                text = re.sub(rf"\b{name}\(([^()]*)\)", partial(self._conditions, function), text)
         return _clipped(text)
+
+    def _conditions(self, holds: fn.Holds, call: re.Match[str]) -> str:
+        of = holds.table_key.partition(":")[2] if call[1] == "v" else call[1]
+        values = [python_value(each.value, self.order.params) for each in holds.conditions]
+        return " AND ".join(
+            f"{of}.{each.property} {each.op} {value}" for each, value in zip(holds.conditions, values, strict=True)
+        )
 
     def _expand(self, node: Any, below: Any) -> Step:
         """DataFusion makes lists first and unfolds them then; for people that is one step."""
@@ -94,9 +105,9 @@ class Reader:
         return -int(-rows * min(end, near) // 1)
 
     def source(self, details: str, _: tuple[Step, ...]) -> Step:
-        found = re.search(r"partition_sizes=\[([0-9, ]+)\]", details)
-        number = sum(map(int, found[1].split(","))) - 1 if found else -1
         relations = self.session.planned.plan.relations
+        found = re.search(r"partition_sizes=\[([0-9, ]+)\]", details)
+        number = sum(map(int, found[1].split(","))) - 1 if found else len(relations) - 1
         if not 0 <= number < len(relations):
             return Step("rows in memory")
         name = list(relations)[number]
@@ -104,7 +115,7 @@ class Reader:
         table = relation.tables[0]
         word = "look up" if isinstance(relation, fn.Lookup) else "scan"
         note = f"{table}, {counted(self.order.snapshot.entry(table).row_count)}"
-        return Step(f"{word}: {relation}", (), (note,), self.session.relations[name])
+        return Step(f"{word}: {relation}", (), (note,), self.session.binding.relations[name].num_rows)
 
     def projection(self, details: str, inputs: tuple[Step, ...]) -> Step:
         called = self._called(details)
@@ -166,6 +177,7 @@ class Reader:
 
 _MAKERS: dict[str, Callable[[Reader, str, tuple[Step, ...]], Step]] = {
     "DataSourceExec": Reader.source,
+    "DatasetExec": Reader.source,
     "ProjectionExec": Reader.projection,
     "FilterExec": Reader.filter,
     "AggregateExec": Reader.aggregate,

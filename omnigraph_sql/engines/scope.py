@@ -38,6 +38,8 @@ class Bound:
     """Whether the time and size of a result depend on more than the number of rows, so that they come in pieces."""
     at_once: int | None = None
     """How many rows to give it at a time, if that matters."""
+    at_hand: bool = False
+    """Whether it answers from memory, and does with each row, or each destination of a row, the same few things."""
     note: str | None = None
     """How it does it, and why so, for people who want to know what a query does."""
 

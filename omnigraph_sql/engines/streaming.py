@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextvars import Context
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate
+from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate, translated
 from omnigraph_sql.errors import BadRequest
 
 _EXIT_SECONDS = 2.0
@@ -28,14 +28,21 @@ _LEAVING_SECONDS = 0.005
 _LONGEST_BATCH = 65_536
 
 
+class Session(Protocol):
+    """What the engine needs as long as a query runs."""
+
+    def finished(self) -> None:
+        """The engine has given all rows, and is at rest."""
+
+
 class Stream:
     """The rows of one run, in order, once. Holds on to everything the engine needs until it is closed."""
 
     def __init__(
-        self, source: Any, keep: tuple[Any, ...], execution: Execution, fit: Callable[[pa.RecordBatch], pa.RecordBatch]
+        self, source: Any, session: Session, execution: Execution, fit: Callable[[pa.RecordBatch], pa.RecordBatch]
     ) -> None:
         self._source = source
-        self._keep = keep
+        self._session: Session | None = session
         self._execution = execution
         self._fit = fit
         self._ready: deque[pa.RecordBatch] = deque()
@@ -48,15 +55,16 @@ class Stream:
         self.close()
 
     def read_ahead(self, rows: int) -> None:
-        """Wait for so many rows, or for all."""
+        """Wait for so many rows, or for all. A short run is done in this thread, which saves waiting for others."""
         if not self.is_done:
-            self._fetch(rows)
+            self._fetch(rows, self._await if self._execution.left is None else self._run)
+        self._execution.left = None
 
     def next(self) -> pa.RecordBatch | None:
         """The next batch; None after the last."""
         self._execution.is_shown = True
         if not self._ready and not self.is_done:
-            self._fetch(1)
+            self._fetch(1, self._await)
         return self._ready.popleft() if self._ready else None
 
     def cancel(self) -> None:
@@ -73,14 +81,14 @@ class Stream:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.cancel()
-        self._source, self._keep = None, ()
+        self._source = self._session = None
         self._ready.clear()
         _LIVE.discard(self)
 
-    def _fetch(self, rows: int) -> None:
+    def _fetch(self, rows: int, ask: Callable[[int], tuple[list[pa.RecordBatch], bool]]) -> None:
         try:
             with self._execution.clock.running():
-                batches, is_last = self._await(rows)
+                batches, is_last = ask(rows)
         except BaseException:
             self.close()
             raise
@@ -90,8 +98,22 @@ class Stream:
             self._ready += [fit.slice(at, _LONGEST_BATCH) for at in range(0, fit.num_rows, _LONGEST_BATCH)]
         if is_last:
             self.is_done = True
-            self._source, self._keep = None, ()
+            session, self._source, self._session = self._session, None, None
             _LIVE.discard(self)
+            if session is not None:
+                session.finished()
+
+    def _run(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
+        execution = self._execution
+        batches: list[pa.RecordBatch] = []
+        with translated(execution):
+            for batch in self._source:
+                batches.append(batch.to_pyarrow())
+                rows -= batches[-1].num_rows
+                if rows <= 0:
+                    break
+        execution.going()
+        return batches, rows > 0
 
     def _await(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
         execution = self._execution

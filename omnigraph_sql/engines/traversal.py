@@ -67,14 +67,14 @@ def hop(scope: Scope, asked: fn.Hop) -> Bound:
     along = scope.expander(asked.edge, asked.direction)
     if not asked.with_edges:
         run_hop: Callable[[Array], Array] = lambda v: along.neighbours(numbers(v)).to_list()  # noqa: E731
-        return Bound((pa.int64(),), POSITIONS, run_hop, lambda v: along.count(numbers(v)))
+        return Bound((pa.int64(),), POSITIONS, run_hop, lambda v: along.count(numbers(v)), at_hand=along.is_at_hand)
 
     def pairs(v: Array) -> Array:
         found = along.edges(numbers(v))
         fields = [pa.array(found.targets), pa.array(found.edges)]
         return pa.LargeListArray.from_arrays(found.offsets, pa.StructArray.from_arrays(fields, ["d", "e"]))
 
-    return Bound((pa.int64(),), PAIRS, pairs, lambda v: along.count(numbers(v)))
+    return Bound((pa.int64(),), PAIRS, pairs, lambda v: along.count(numbers(v)), at_hand=along.is_at_hand)
 
 
 def within(scope: Scope, bounds: fn.Reach) -> Bound:
@@ -94,7 +94,7 @@ def single(scope: Scope, asked: fn.Single) -> Bound:
     targets = scope.index(asked.edge).single(asked.direction)
     assert targets is not None
     column = pa.array(targets, mask=targets < 0)
-    return Bound((pa.int64(),), pa.int64(), column.take)
+    return Bound((pa.int64(),), pa.int64(), column.take, at_hand=True)
 
 
 def common(scope: Scope, asked: fn.Common) -> Bound:
@@ -119,7 +119,7 @@ def joined(scope: Scope, asked: fn.Joined) -> Bound:
             return pa.array(np.zeros(len(us), np.bool_))
         return pa.array(along.leads_to(numbers(us), numbers(vs), low, high))
 
-    return Bound((pa.int64(), pa.int64()), pa.bool_(), run)
+    return Bound((pa.int64(), pa.int64()), pa.bool_(), run, at_hand=high == 1 and along.is_at_hand)
 
 
 def _nothing(v: Array) -> Array:

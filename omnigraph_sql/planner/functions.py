@@ -138,6 +138,25 @@ class IdRank:
         return f"the place of the id among those of {self.table_key}"
 
 
+@dataclass(frozen=True)
+class Holds:
+    """Position to whether its row satisfies conditions; null where a value is missing."""
+
+    table_key: str
+    conditions: tuple[Simple, ...]
+
+    @property
+    def wish(self) -> str:
+        return f"{_type(self.table_key)}_with_{'_'.join(dict.fromkeys(each.property for each in self.conditions))}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
+
+    def __str__(self) -> str:
+        return f"whether {self.table_key} has {' and '.join(map(str, self.conditions))}"
+
+
 # Traversals ------------------------------------------------------------------------------------------------------
 
 
@@ -519,7 +538,7 @@ Relation: TypeAlias = Nodes | Lookup | Support | Edges | Top | FusedTop
 Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight | ReachWeight
 Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
 Search: TypeAlias = Text | Bm25Score | Distance | Among
-Function: TypeAlias = Get | IdRank | Traversal | Messages | Search | Exact
+Function: TypeAlias = Get | IdRank | Holds | Traversal | Messages | Search | Exact
 
 
 def _with(conditions: tuple[Simple, ...]) -> str:

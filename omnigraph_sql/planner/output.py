@@ -12,6 +12,7 @@ from omnigraph_compiler import ir
 from omnigraph_compiler.types import FLOATS
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.aggregates import Told, aggregate, is_positive, of_one_row, rows_are_groups, told_apart
+from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.expressions import expression, operand, sort_key
 from omnigraph_sql.planner.logical import Logical
 from omnigraph_sql.planner.plan import Draft, Frame, column, ordered, slot
@@ -58,7 +59,10 @@ def _order(draft: Draft, frame: Frame, plan: Logical) -> list[exp.Expression]:
     if plan.order is None:
         return []
     keys = [ordered(sort_key(draft, frame, key.expr), descending=key.direction == "desc") for key in plan.order.keys]
-    return [*keys, *(ordered(sort_key(draft, frame, each)) for each in plan.order.tie_break)]
+    # There is one node at most with a key, and nothing to tell apart.
+    one = {vertex.variable for vertex in plan.pattern.vertices if key_values(draft.catalog, vertex) is not None}
+    telling = [each for each in plan.order.tie_break if not (isinstance(each, ir.IdRef) and each.variable in one)]
+    return [*keys, *(ordered(sort_key(draft, frame, each)) for each in telling)]
 
 
 @dataclass(frozen=True)
@@ -139,22 +143,27 @@ def _group_order(output: ir.Aggregate, groups: dict[str, _Group], order: ir.Orde
         name = places[expr.name] if isinstance(expr, ir.ColumnRef) else by_expr[expr]
         return groups[name].sorted(column(name)) if name in groups else column(name)
 
+    items = {item.name: item.expr for item in output.items}
+
+    def meant(expr: ir.Expr) -> ir.Expr:
+        return items[expr.name] if isinstance(expr, ir.ColumnRef) else expr
+
     keys = [ordered(key(each.expr), descending=each.direction == "desc") for each in order.keys]
-    return [*keys, *(ordered(key(each)) for each in _telling(order.tie_break, told))]
+    telling = _telling([meant(each) for each in order.tie_break], told, [meant(each.expr) for each in order.keys])
+    return [*keys, *(ordered(key(each)) for each in telling)]
 
 
-def _telling(items: Sequence[ir.Expr], told: Told) -> list[ir.Expr]:
+def _telling(items: Sequence[ir.Expr], told: Told, before: Sequence[ir.Expr]) -> list[ir.Expr]:
     """The items that can break a tie: after the id or the whole key of a node, what else it has is the same."""
     found: list[ir.Expr] = []
     known: set[str] = set()
     seen: set[tuple[str, str]] = set()
-    for item in items:
-        if not isinstance(item, ir.PropertyRef | ir.IdRef):
+    for number, item in enumerate([*before, *items], -len(before)):
+        is_new = not isinstance(item, ir.PropertyRef | ir.IdRef) or item.variable not in known
+        if number >= 0 and is_new:
             found.append(item)
+        if not isinstance(item, ir.PropertyRef | ir.IdRef):
             continue
-        if item.variable in known:
-            continue
-        found.append(item)
         if isinstance(item, ir.PropertyRef):
             seen.add((item.variable, item.property))
         key = told.get(item.variable) or ("",)

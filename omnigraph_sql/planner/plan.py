@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from sqlglot import exp
@@ -33,6 +34,11 @@ class SqlPlan:
     """Queries whose rows are tables for the ones after them."""
     applied: tuple[str, ...] = ()
     """What the rules of the planner did, for people."""
+
+    @cached_property
+    def is_straight(self) -> bool:
+        """Whether all rows come from one relation, and from the lists that they lead to."""
+        return not self.stages and len(self.relations) == 1 and self.tree.find(exp.Join) is None
 
 
 @dataclass(frozen=True)

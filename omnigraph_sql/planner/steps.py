@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from omnigraph_compiler import ir
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.conditions import split
 from omnigraph_sql.planner.estimate import key_values
@@ -153,7 +154,7 @@ def _with_edges(draft: Draft, frame: Frame, link: Link, start: str, end: str) ->
     ]
     select = exp.select(*(each.copy() for each in kept), *fields).from_(exp.to_table(inner))
     found = Frame(draft.cte(select), frame.variables | {link.edge_variable: f"edge:{link.edge}"})
-    return where(draft, found, [compare(draft, found, each) for each in link.filters], also=(end,))
+    return where(draft, found, _satisfied(draft, found, link.edge_variable, link.filters), also=(end,))
 
 
 def _traversal(link: Link, start: str) -> fn.Function:
@@ -203,7 +204,7 @@ def where(draft: Draft, frame: Frame, conditions: Sequence[exp.Expression], *, a
 
 def _restrict(draft: Draft, frame: Frame, vertex: Vertex, *, weighed: bool = False) -> Frame:
     """The conditions of a vertex on rows that have it."""
-    conditions = [compare(draft, frame, each) for each in vertex.filters]
+    conditions = _satisfied(draft, frame, vertex.variable, vertex.filters)
     branches = draft.hanging.get(vertex.variable)
     if branches and not weighed:
         conditions.append(_is_positive(draft.call(fn.Weight(vertex.type, branches), slot(vertex.variable))))
@@ -211,6 +212,13 @@ def _restrict(draft: Draft, frame: Frame, vertex: Vertex, *, weighed: bool = Fal
     for negation in vertex.negations:
         frame = _without(draft, frame, negation)
     return frame
+
+
+def _satisfied(draft: Draft, frame: Frame, variable: str, filters: Sequence[ir.Compare]) -> list[exp.Expression]:
+    """Conditions on one variable. Those with plain values are a function: so the text is the same for all values."""
+    simple, rest = split(filters)
+    found = [compare(draft, frame, each) for each in rest]
+    return [draft.call(fn.Holds(frame.variables[variable], simple), slot(variable)), *found] if simple else found
 
 
 def _is_positive(number: exp.Expression) -> exp.Expression:

@@ -34,6 +34,11 @@ class Expander:
     name: str
     """Of the edge type, for the trace."""
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the adjacency is in memory, or mapped, and used."""
+        return self.given.mode != "indexed" and self.index.is_at_hand()
+
     def edges(self, at: Positions) -> Expansion:
         """Every stored edge of each vertex, with what it leads to."""
         if self._mode(len(at), 1) == "csr":

@@ -82,7 +82,7 @@ class TableData:
 
     def type_of(self, name: str) -> pa.DataType:
         """The Arrow type of a column, without reading it."""
-        kind = self._storage.schema(self.handle).field(name).type
+        kind = self._kept.get("schema", lambda: self._storage.schema(self.handle)).field(name).type
         return pa.large_binary() if isinstance(kind, pa.BaseExtensionType) else kind
 
     def column(self, name: str) -> pa.Array:
@@ -92,6 +92,10 @@ class TableData:
     def comparable(self, name: str) -> pa.Array:
         """A column of floats, or of lists of them, with one zero only."""
         return self._kept.get(f"comparable {name}", lambda: one_zero(self.column(name)))
+
+    def has_column(self, name: str) -> bool:
+        """Whether a column is in memory, or mapped."""
+        return self._kept.peek(f"column {name}") is not None or (name == "id" and self.known_ids() is not None)
 
     def gather(self, name: str, given: Settings, *, comparable: bool) -> Callable[[pa.Array], pa.Array]:
         """From positions to the values of a column, which is read as a whole only if that pays."""
@@ -112,7 +116,7 @@ class TableData:
         return self.column(name) if ids is None else ids.ids.to_arrow()
 
     def _asks_for_rows(self, name: str, count: int, given: Settings) -> bool:
-        if self._kept.peek(f"column {name}") is not None or (name == "id" and self.known_ids() is not None):
+        if self.has_column(name):
             return False
         if given.mode is not None:
             return given.mode == "indexed"
