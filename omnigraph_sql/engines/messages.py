@@ -20,6 +20,7 @@ from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.conditions import split
 from omnigraph_sql.planner.estimate import is_degree
 from omnigraph_sql.planner.logical import Branch, Direction, Tree, Vertex
+from omnigraph_udfs.arrays import Ints
 from omnigraph_udfs.csr import Csr
 from omnigraph_udfs.meet import meet_counts, meet_weights
 from omnigraph_udfs.messages import sum_over
@@ -132,9 +133,12 @@ def _sent(scope: Scope, branch: Branch, parents: int) -> Counts:
         return _adjacency(scope, branch).degrees()
     if branch not in scope.memo:
         weights = _tree(scope, branch.tree)
-        scope.memo[branch] = (
-            _adjacency(scope, branch).degrees() if weights is None else _collected(scope, branch, weights, parents)
-        )
+        if branch.conditions:
+            scope.memo[branch] = _over_edges(scope, branch, weights, parents)
+        elif weights is None:
+            scope.memo[branch] = _adjacency(scope, branch).degrees()
+        else:
+            scope.memo[branch] = _collected(scope, branch, weights, parents)
     found: Counts = scope.memo[branch]
     return found
 
@@ -170,6 +174,33 @@ def _collected(scope: Scope, branch: Branch, weights: Counts, parents: int) -> C
         return sum_over(_adjacency(scope, branch), weights).astype(np.int64)
     except OverflowError:
         raise _too_many() from None
+
+
+def _over_edges(scope: Scope, branch: Branch, weights: Counts | None, parents: int) -> Counts:
+    """Weights collected along the edges that satisfy the conditions of a branch."""
+    ends, others = _kept_edges(scope, branch)
+    if weights is None:
+        return np.bincount(ends, minlength=parents).astype(np.int64)
+    sent = weights[others]
+    total = float(sent.sum(dtype=np.float64))
+    if total < _EXACT:
+        return np.bincount(ends, weights=sent, minlength=parents).astype(np.int64)
+    if total >= _MOST:
+        raise _too_many()
+    found = np.zeros(parents, np.int64)
+    np.add.at(found, ends, sent)
+    return found
+
+
+def _kept_edges(scope: Scope, branch: Branch) -> tuple[Ints, Ints]:
+    """The near and the far ends of the edges that satisfy the conditions of a branch."""
+    index = scope.index(branch.edge)
+    at = matching(scope, f"edge:{branch.edge}", branch.conditions)
+    tails, heads = index.tails[at], index.heads[at]
+    if min(tails.min(initial=0), heads.min(initial=0)) < 0:
+        known = (tails >= 0) & (heads >= 0)
+        tails, heads = tails[known], heads[known]
+    return (tails, heads) if branch.direction == "out" else (heads, tails)
 
 
 def _pushed(scope: Scope, branch: Branch, senders: Counts, weights: npt.NDArray[np.generic], parents: int) -> Numbers:
@@ -224,6 +255,10 @@ def _summed(scope: Scope, branches: tuple[Branch, ...], of: ir.PropertyRef, size
 
 def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef, parents: int) -> tuple[Counts, Numbers]:
     known, sums = _tree_sums(scope, branch.tree, of)
+    if branch.conditions:
+        ends, others = _kept_edges(scope, branch)
+        counted = _over_edges(scope, branch, known, parents)
+        return counted, np.asarray(np.bincount(ends, weights=sums[others], minlength=parents), np.float64)
     if known is None:
         near = _adjacency(scope, branch)
         return near.degrees(), np.asarray(sum_over(near, sums), np.float64)

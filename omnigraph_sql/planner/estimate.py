@@ -16,7 +16,11 @@ _ROW = 16.0
 
 def selectivity(condition: ir.Compare) -> float:
     """The share of rows that a condition is expected to keep."""
-    return _EQUAL if condition.op == "=" and not isinstance(condition.left, ir.TextMatch) else _OTHER
+    return _OTHER if isinstance(condition.left, ir.TextMatch) else selectivity_of(condition.op)
+
+
+def selectivity_of(op: str) -> float:
+    return _EQUAL if op == "=" else _OTHER
 
 
 def key_values(catalog: Catalog, vertex: Vertex) -> tuple[ir.ParamRef | ir.Constant, ...] | None:
@@ -81,6 +85,8 @@ class Estimate:
     def _ways(self, branch: Branch, parent: Vertex) -> float:
         """In how many ways a branch matches, for one node."""
         ways = self.edges(branch.edge) / self.size(parent) * self.share(branch.tree.vertex)
+        for condition in branch.conditions:
+            ways *= selectivity_of(condition.op)
         for each in branch.tree.branches:
             ways *= self._ways(each, branch.tree.vertex)
         return ways
@@ -102,10 +108,11 @@ class Estimate:
         deeper = sum(self.sending(each) for each in tree.branches)
         few = key_values(self.catalog, tree.vertex) is not None
         own = 0.0 if few or tree.vertex.is_free else self.size(tree.vertex)
-        reached = self.edges(branch.edge) * self.support(tree.vertex, tree.branches) / self.size(tree.vertex)
+        sent = self.support(tree.vertex, tree.branches) / self.size(tree.vertex)
+        reached = self.edges(branch.edge) * (1.0 if branch.conditions else sent)
         return own + reached + deeper
 
 
 def is_degree(branch: Branch) -> bool:
     """Whether a branch asks for nothing but a neighbour."""
-    return branch.tree.vertex.is_free and not branch.tree.branches
+    return branch.tree.vertex.is_free and not branch.tree.branches and not branch.conditions

@@ -550,7 +550,7 @@ def _type(table_key: str) -> str:
 
 
 def _hanging(branches: tuple[Branch, ...]) -> str:
-    return " and ".join(f"{branch.edge} ({branch.direction})" for branch in branches)
+    return " and ".join(f"{branch.edge} ({branch.direction}){_with(branch.conditions)}" for branch in branches)
 
 
 def _both(edges: tuple[str, str], directions: tuple[Direction, Direction]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from omnigraph_compiler import ir
+from omnigraph_sql.planner.conditions import Simple, split
 
 Direction: TypeAlias = ir.Direction
 
@@ -59,6 +60,11 @@ class Link:
         """Whether it is one hop to a set of neighbours."""
         return self.is_single and self.edge_variable is None
 
+    @property
+    def is_countable(self) -> bool:
+        """Whether its edges can be counted where they are stored: conditions on them are plain, and each counts once."""
+        return not self.filters or (self.is_single and self.direction != "both" and not split(self.filters)[1])
+
     def other(self, variable: str) -> str:
         """The end that is not this one."""
         return self.target if variable == self.source else self.source
@@ -77,6 +83,8 @@ class Branch:
     tree: Tree
     stored: bool = False
     """Whether every stored edge counts, not every neighbour."""
+    conditions: tuple[Simple, ...] = ()
+    """What a stored edge must satisfy to count."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from omnigraph_sql.planner.conditions import split
 from omnigraph_sql.planner.logical import Branch, Fork, Link, Pattern, Spread, Tree
 
 
@@ -89,7 +90,8 @@ def _take_off(found: Pruned, pattern: Pattern, leaf: str) -> None:
     (link,) = _links_at(found, leaf)
     parent = link.other(leaf)
     tree = _tree(found, pattern, leaf)
-    branch = Branch(link.edge, link.seen_from(parent), tree, stored=link.edge_variable is not None)
+    stored = link.edge_variable is not None
+    branch = Branch(link.edge, link.seen_from(parent), tree, stored, split(link.filters)[0])
     found.branches.setdefault(parent, []).append(branch)
     found.links.remove(link)
     found.left.remove(leaf)

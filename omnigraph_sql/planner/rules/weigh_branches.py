@@ -84,7 +84,7 @@ def _needed(query: Logical, output: ir.Aggregate) -> set[str]:
     for negation in pattern.negations:
         used |= set(negation.outer)
     for link in pattern.links:
-        counted = not link.filters and link.edge_variable not in used
+        counted = link.is_countable and link.edge_variable not in used
         if not counted or link.source == link.target:
             used |= set(link.ends)
     return {name for name in used if pattern.has_vertex(name)}

@@ -34,7 +34,7 @@ def _branches(pattern: Pattern) -> tuple[Branch, ...] | None:
     (seed,) = pattern.seeds
     if pattern.filters or pattern.negations or not pattern.vertex(seed).is_free:
         return None
-    if any((link.minimum, link.maximum) != (1, 1) or link.filters or link.source == link.target for link in pattern.links):
+    if not all(link.is_single and link.is_countable and link.source != link.target for link in pattern.links):
         return None
     pruned = prune(pattern, {seed})
     return tuple(pruned.branches.get(seed, ())) if pruned.left == {seed} else None
