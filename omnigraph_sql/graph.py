@@ -291,11 +291,14 @@ class Graph:
     ) -> list[PendingIndex]:
         """Build every index that the schema declares and a table with rows lacks: one commit, or none.
 
-        Answers do not depend on indexes. Those that cannot be built yet are returned. `lance_text` adds Lance's own text
-        indexes, for other readers of the tables.
+        What searches in declared texts and vectors need is made beside the tables. Answers do not depend on any of it, save
+        that `nearest` over a whole type of more than a million nodes asks an index of vectors for candidates. Indexes that
+        cannot be built yet are returned. `lance_text` adds Lance's own text indexes, for other readers of the tables.
         """
         self._require_writable()
-        return ensure_indices(self._engine, branch, self._actor_for(actor), lance_text=lance_text)
+        pending = ensure_indices(self._engine, branch, self._actor_for(actor), lance_text=lance_text)
+        self._engine_of_queries().prepare(self._engine.catalog, self.snapshot(branch=branch))
+        return pending
 
     # Branches and history
 

@@ -29,7 +29,8 @@ from omnigraph_sql.planner.logical import Direction, Facts, Vertex
 from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.search.columns import SearchCache
-from omnigraph_sql.storage.columns import arrow_type
+from omnigraph_sql.storage.columns import arrow_type, table_key
+from omnigraph_sql.storage.indexing import declared_vectors, text_specs
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.cache import RuntimeCache
 from omnigraph_sql.topology.trace import Trace
@@ -201,6 +202,17 @@ class QueryEngine:
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
                 self._cache.trim(self._search.nbytes_of)
+
+    def prepare(self, catalog: Catalog, snapshot: Snapshot) -> None:
+        """Make and keep what searches in the declared texts and vectors of a snapshot need."""
+        for node in catalog.nodes.values():
+            entry = snapshot.entries.get(table_key(node))
+            if entry is None or not entry.row_count:
+                continue
+            for spec in text_specs(node):
+                self._search.prepare_text(entry, spec.column)
+            for column in declared_vectors(node):
+                self._search.prepare_vectors(entry, column)
 
     def indexes(self, order: Order, meanings: Iterable[fn.Relation | fn.Function]) -> Iterator[str]:
         """Which indexes the tables of a query have."""

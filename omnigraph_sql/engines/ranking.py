@@ -136,6 +136,8 @@ def _search(scope: Scope, by: fn.Bm25Score | fn.Distance, limit: int | None) -> 
     def near(candidates: Positions | None) -> Found:
         if point is None:
             return Found(np.empty(0, np.int64), np.empty(0))
+        if candidates is None and limit is not None:
+            candidates = searching.probable(scope, by, point, limit)
         found = vectors.nearest(point, limit=most, metric=metric, candidates=candidates)  # type: ignore[arg-type]
         return Found(found.positions, found.distances)
 

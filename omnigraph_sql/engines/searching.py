@@ -14,11 +14,15 @@ from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.errors import BadRequest, Configuration
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.search.columns import terms, words
+from omnigraph_sql.storage.approximate import has_index, probably_nearest
+from omnigraph_sql.storage.indexing import index_specs
 from omnigraph_udfs.nearness import VectorIndex
 from omnigraph_udfs.text import TextIndex
 
 Positions = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+_WORTH = 100
+"""An index of vectors is asked for less than one in so many of the rows; for more, all rows are compared."""
 
 
 def text_index(scope: Scope, table_key: str, column: str) -> TextIndex:
@@ -72,6 +76,19 @@ def distance(scope: Scope, asked: fn.Distance) -> Bound:
     run = _per_query(measure, np.float64)
     kind = pa.list_(pa.field("item", pa.float32()), _dimension(scope, asked))
     return Bound((pa.int64(), kind), pa.float64(), lambda v, q: pa.array(run(v, q), from_pandas=True))
+
+
+def probable(scope: Scope, asked: fn.Distance, point: npt.NDArray[np.float32], limit: int) -> Positions | None:
+    """Among which of all entities of a large type the nearest are to be sought, if there is an index to tell."""
+    table, node = scope.table(asked.table_key), scope.catalog.nodes[asked.table_key.removeprefix("node:")]
+    declared = any(spec.column == asked.column and spec.metric for spec in index_specs(node, table.size))
+    if not declared or limit * _WORTH > table.size:
+        return None
+    handle = table.handle
+    if not has_index(handle, asked.column):
+        return None
+    scope.trace.note(f"{asked.table_key}.{asked.column} nearest", "index")
+    return probably_nearest(handle, asked.column, point, limit, asked.metric)
 
 
 def _dimension(scope: Scope, asked: fn.Distance) -> int:

@@ -61,6 +61,13 @@ def text_specs(type_: NodeType | EdgeType) -> Iterator[IndexSpec]:
             yield IndexSpec(prop.name, "INVERTED")
 
 
+def declared_vectors(type_: NodeType) -> Iterator[str]:
+    """The vector properties that are declared to be searched in."""
+    for columns in type_.index:
+        if len(columns) == 1 and type_.properties[columns[0]].type.is_vector:
+            yield columns[0]
+
+
 def _spec(prop: Property, rows: int) -> IndexSpec | None:
     type_ = prop.type
     if type_.is_vector:
