@@ -227,17 +227,21 @@ class AskedFacts:
 def _settled(context: SessionContext, sql: str, scalars: Mapping[str, pa.Scalar], execution: Execution) -> pa.RecordBatch:
     """The rows of a query that others start from."""
     used = {name: value for name, value in scalars.items() if re.search(rf"\${name}\b", sql)}
-    table = context.sql(sql, param_values=used).to_arrow_table().combine_chunks()
-    if table.nbytes > execution.limits.memory:
-        raise execution.exhausted(table.nbytes)
+    frame = context.sql(sql, param_values=used)
+    batches: list[pa.RecordBatch] = []
+    for found in frame.execute_stream():
+        batches.append(found.to_pyarrow())
+        execution.keep(batches[-1].nbytes)
+    table = pa.Table.from_batches(batches, frame.schema()).combine_chunks()
     return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:
-    # Lists multiply the rows of a batch, so these are short. Where there are none, and for few rows, dividing the work costs
+    # Lists multiply the rows of a batch, so these are short, and shorter where a run had to begin again. Where there are none, and for few rows, dividing the work costs
     # more than it brings.
     unfolds = any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
-    batch_rows = execution.batch_rows if unfolds else max(execution.batch_rows, LONG_BATCH_ROWS)
+    is_short = unfolds or execution.batch_rows < BATCH_ROWS
+    batch_rows = execution.batch_rows if is_short else LONG_BATCH_ROWS
     partitions = os.cpu_count() or 1 if rows > (BATCH_ROWS if unfolds else MANY_ROWS) else 1
     config = SessionConfig().with_batch_size(batch_rows).with_target_partitions(partitions)
     # What a sort keeps back for merging what it has put aside.
