@@ -48,8 +48,8 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
         case fn.Get():
             table = scope.table(function.table_key)
             gather = table.gather(function.column, scope.given, comparable=function.comparable)
-            at_hand = table.has_column(function.column)
-            return Bound((pa.int64(),), table.type_of(function.column), gather, at_hand=at_hand)
+            kind, at_hand = table.type_of(function.column), table.has_column(function.column)
+            return Bound((pa.int64(),), kind, gather, _entries(kind), at_hand=at_hand)
         case fn.IdRank():
             kind, run = scope.table(function.table_key).order(scope.given)
             return Bound((pa.int64(),), kind, run, at_hand=pa.types.is_int64(kind))
@@ -71,6 +71,14 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
             return ranking.bind_search(scope, function)
         case fn.Exact():
             return _exact(function)
+
+
+def _entries(kind: pa.DataType) -> Callable[[Array], int] | None:
+    """Values of some types are so wide that those of a long batch do not fit into memory."""
+    if not pa.types.is_fixed_size_list(kind):
+        return None
+    width = kind.list_size * kind.value_type.bit_width // 8
+    return lambda v: len(v) * width // 8
 
 
 def _exact(exact: fn.Exact) -> Bound:

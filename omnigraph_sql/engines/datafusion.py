@@ -288,9 +288,12 @@ class AskedFacts:
 def _settled(context: SessionContext, sql: str, scalars: Mapping[str, pa.Scalar], execution: Execution) -> pa.RecordBatch:
     """The rows of a query that others start from."""
     used = {name: value for name, value in scalars.items() if re.search(rf"\${name}\b", sql)}
-    table = context.sql(sql, param_values=used).to_arrow_table().combine_chunks()
-    if table.nbytes > execution.limits.memory:
-        raise execution.exhausted(table.nbytes)
+    frame = context.sql(sql, param_values=used)
+    batches: list[pa.RecordBatch] = []
+    for found in frame.execute_stream():
+        batches.append(found.to_pyarrow())
+        execution.keep(batches[-1].nbytes)
+    table = pa.Table.from_batches(batches, frame.schema()).combine_chunks()
     return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
@@ -304,8 +307,9 @@ def _unfolds(plan: SqlPlan) -> bool:
 
 
 def _setting(execution: Execution, plan: SqlPlan, partitions: int) -> Setting:
-    # Lists multiply the rows of a batch, so these are short.
-    batch_rows = execution.batch_rows if _unfolds(plan) else max(execution.batch_rows, LONG_BATCH_ROWS)
+    # Lists multiply the rows of a batch, so these are short, and shorter where a run had to begin again.
+    is_short = _unfolds(plan) or execution.batch_rows < BATCH_ROWS
+    batch_rows = execution.batch_rows if is_short else LONG_BATCH_ROWS
     return (
         ("datafusion.execution.batch_size", str(batch_rows)),
         ("datafusion.execution.target_partitions", str(partitions)),

@@ -145,6 +145,14 @@ class Execution:
         if wanted > self.limits.memory:
             raise self.exhausted(wanted)
 
+    def keep(self, size: int) -> None:
+        """Count rows that stay until the run ends, and that the engine does not count; raise if they are too many."""
+        with self._lock:
+            self._held += size
+            held = self._held
+        if held > self.limits.memory:
+            raise self.exhausted(held)
+
     def exhausted(self, actual: int) -> ResourceLimit:
         """The error of a query that needs more memory than it may take."""
         limit = self.limits.memory

@@ -33,7 +33,7 @@ class Bound:
     result: pa.DataType
     run: Callable[..., Array]
     destinations: Callable[..., int] | None = None
-    """How many entries the lists of a result will have together, where that is known beforehand."""
+    """How many entries of eight bytes the lists of a result will have together, where that is known beforehand."""
     is_search: bool = False
     """Whether the time and size of a result depend on more than the number of rows, so that they come in pieces."""
     at_once: int | None = None

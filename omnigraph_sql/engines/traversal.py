@@ -106,6 +106,7 @@ def common(scope: Scope, asked: fn.Common) -> Bound:
         (pa.int64(), pa.int64()),
         POSITIONS,
         lambda us, vs: meet(first, second, numbers(us), numbers(vs)).to_list(),
+        is_search=True,
     )
 
 

@@ -7,6 +7,8 @@ asked for that. The order is values, uniqueness, endpoints, cardinality.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -17,6 +19,9 @@ from omnigraph_sql.writes.delta import EXPLICIT, Image, TableDelta, distinct, pl
 from omnigraph_sql.writes.findings import AT, Finding, Row, raise_first, shown
 
 Check = Callable[[Image], Iterator[Finding]]
+_WHOLE = pa.decimal128(38)
+"""What whole numbers are compared as: a bound may lie outside the range of its column."""
+_BEYOND = 10**37
 
 
 def check(image: Image) -> None:
@@ -86,9 +91,9 @@ def _ranges(type_: NodeType, table_key: str, rows: pa.Table) -> Iterator[Finding
         column = rows.column(rule.property)
         inside = pc.true_unless_null(column)
         if rule.low is not None:
-            inside = pc.and_(inside, _compare(pc.greater_equal, column, rule.low))
+            inside = pc.and_(inside, _at_least(column, rule.low))
         if rule.high is not None:
-            inside = pc.and_(inside, _compare(pc.less_equal, column, rule.high))
+            inside = pc.and_(inside, _at_most(column, rule.high))
         if pa.types.is_floating(column.type):
             inside = pc.and_(inside, pc.invert(pc.is_nan(column)))
         wrong = pc.fill_null(pc.invert(inside), False)
@@ -97,11 +102,21 @@ def _ranges(type_: NodeType, table_key: str, rows: pa.Table) -> Iterator[Finding
             yield _values(table_key, "range", rule.property, rows, wrong, text, f"the rule is {rule.display()}")
 
 
-def _compare(function: object, column: pa.ChunkedArray, bound: int | float) -> pa.ChunkedArray:
-    if pa.types.is_integer(column.type) and isinstance(bound, int):
-        # Compared as decimals: a bound may lie outside the column's own range.
-        return function(column.cast(pa.decimal128(38)), pa.scalar(bound, pa.decimal128(38)))  # type: ignore[operator]
-    return function(column.cast(pa.float64()), pa.scalar(float(bound)))  # type: ignore[operator]
+def _at_least(column: pa.ChunkedArray, bound: int | float) -> pa.ChunkedArray:
+    if pa.types.is_integer(column.type):
+        return pc.greater_equal(column.cast(_WHOLE), pa.scalar(math.ceil(_within(bound, _BEYOND)), _WHOLE))
+    return pc.greater_equal(column.cast(pa.float64()), pa.scalar(float(_within(bound, sys.float_info.max))))
+
+
+def _at_most(column: pa.ChunkedArray, bound: int | float) -> pa.ChunkedArray:
+    if pa.types.is_integer(column.type):
+        return pc.less_equal(column.cast(_WHOLE), pa.scalar(math.floor(_within(bound, _BEYOND)), _WHOLE))
+    return pc.less_equal(column.cast(pa.float64()), pa.scalar(float(_within(bound, sys.float_info.max))))
+
+
+def _within(bound: int | float, most: int | float) -> int | float:
+    """A bound beyond every number of a column is as good as any other beyond them."""
+    return max(-most, min(bound, most))
 
 
 def _patterns(type_: NodeType, table_key: str, rows: pa.Table) -> Iterator[Finding]:

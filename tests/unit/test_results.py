@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -170,6 +171,50 @@ def test_a_sort_that_does_not_fit_is_done_on_disk(tmp_path: Path) -> None:
 
     found = [key for batch in result for key in batch.column(0).to_pylist()]
     assert found == sorted(keys)
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    """One node with an edge to each of 4000 others; each has a vector of 4 KiB."""
+    graph = og.init(tmp_path_factory.mktemp("vectors") / "graph", "node Doc { key: String @key  v: Vector(1024) } edge Cites: Doc -> Doc")
+    keys = pa.array([f"d{number}" for number in range(4001)])
+    numbers = pa.array(np.zeros(4001 * 1024, np.float32))
+    docs = pa.table({"key": keys, "v": pa.FixedSizeListArray.from_arrays(numbers, 1024)})
+    graph.load({"Doc": docs, "Cites": pa.table({"src": ["d0"] * 4000, "dst": keys.slice(1)})}, mode="append")
+    return graph
+
+
+def test_vectors_of_many_rows_come_in_short_batches(vectors: og.Graph) -> None:
+    every = "query q() { match { $a: Doc } return { $a.v } }"
+    back = "query q() { match { $a: Doc $b cites $a } return { $a.key, $b.v } }"
+    for text, rows in ((every, 4001), (back, 4000)):
+        lengths = [batch.num_rows for batch in vectors.query(text, memory_limit=8 << 20)]
+        assert sum(lengths) == rows
+        assert max(lengths) * 4096 <= 4 << 20
+
+
+def test_vectors_that_one_row_leads_to_must_fit(vectors: og.Graph) -> None:
+    text = 'query q() { match { $a: Doc { key: "d0" } $a cites $b } return { $b.v } }'
+    with pytest.raises(errors.ResourceLimit) as raised:
+        vectors.query(text, memory_limit=8 << 20)
+    assert (raised.value.resource, raised.value.limit) == ("memory", 8 << 20)
+    assert raised.value.actual >= 4000 * 4096
+    assert sum(batch.num_rows for batch in vectors.query(text, memory_limit=64 << 20)) == 4000
+
+
+def test_common_neighbours_must_fit(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", f"{SCHEMA} edge Wed: Person -> Person")
+    count = 300_000
+    keys = pa.array([f"p{number}" for number in range(count)])
+    people = pa.table({"key": keys, "age": pa.array(range(count), pa.int32())})
+    friends = keys.to_pylist()[2:]
+    knows = pa.table({"src": friends * 2, "dst": ["p0"] * len(friends) + ["p1"] * len(friends)})
+    graph.load({"Person": people, "Knows": knows, "Wed": pa.table({"src": ["p0"], "dst": ["p1"]})}, mode="append")
+    text = 'query q() { match { $a: Person { key: "p0" } $a wed $b $c knows $a $c knows $b } return { $c.age } }'
+    with pytest.raises(errors.ResourceLimit) as raised:
+        graph.query(text, memory_limit=1 << 20)
+    assert raised.value.resource == "memory"
+    assert sum(batch.num_rows for batch in graph.query(text, memory_limit=64 << 20)) == len(friends)
 
 
 @pytest.mark.slow
