@@ -58,6 +58,9 @@ def new_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def place(new_place: Callable[[str], Place]) -> Place:
+def place(new_place: Callable[[str], Place]) -> Iterator[Place]:
     """A fresh place for graphs."""
-    return new_place("test")
+    made = new_place("test")
+    yield made
+    if isinstance(made, S3Place):
+        stores.remove(made)  # the emulator takes the longer to list objects, the more of them there are anywhere

@@ -37,10 +37,10 @@ class Worker:
         text = self.path.read_text("utf-8") if self.path.exists() else ""
         return text.split("\n")[:-1]
 
-    def await_line(self, line: str) -> None:
+    def await_line(self, line: str, times: int = 1) -> None:
         deadline = time.monotonic() + TIMEOUT
-        while line not in self.said():
-            assert time.monotonic() < deadline, f"a worker never said {line!r}, only {self.said()}"
+        while self.said().count(line) < times:
+            assert time.monotonic() < deadline, f"a worker never said {line!r} {times} times, only {self.said()}"
             time.sleep(0.002)
 
     def kill(self) -> None:

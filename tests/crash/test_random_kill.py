@@ -10,14 +10,16 @@ import pytest
 
 import omnigraph_sql as og
 from tests import stores
-from tests.concurrency.workers import Team, team
+from tests.concurrency.workers import Team, Worker, team
 from tests.simulation.drawing import draw
 from tests.simulation.engine import observe
 from tests.simulation.model import SCHEMA, Model, Operation, Refused
 from tests.stores import Place
 
-LONGEST = 0.25
-"""Seconds a writer lives at most, once it has opened the graph; more in a store that takes longer."""
+WRITES = 8
+"""In which of its writes a writer dies at the latest."""
+FIRST = 0.03
+"""Seconds that a first write may take in a directory; later ones are measured."""
 
 
 def replayed(model: Model, seed: int, said: Iterable[str]) -> tuple[Model, Operation | None]:
@@ -64,13 +66,21 @@ def settled(root: Place, models: list[Model], what: str) -> Model:
     return matching[-1]
 
 
+def await_death(writer: Worker, random: Random) -> None:
+    """Wait for a moment somewhere in one of its writes, however fast they are here."""
+    begun, number = time.monotonic(), random.randrange(WRITES)
+    writer.await_line("start", number + 1)
+    pace = (time.monotonic() - begun) / number if number else FIRST * stores.patience
+    time.sleep(random.uniform(0, pace))
+
+
 def cycle(workers: Team, root: Place, model: Model, seed: int) -> tuple[Model, int]:
     """One life of a writer. Returns the model and the number of writes it was told are done."""
     path = workers.directory / "model"
     path.write_bytes(pickle.dumps(model))
     writer = workers.start("busy", root=str(root), seed=seed, model=str(path))
     writer.await_line("ready")
-    time.sleep(Random(seed).uniform(0, LONGEST * stores.patience))
+    await_death(writer, Random(seed))
     writer.kill()
     said = writer.said()
     after, under_way = replayed(model, seed, said)

@@ -73,17 +73,30 @@ class Graphs:
         self._folder = folder
         self._made: dict[GraphText, Place] = {}
         self._shared: dict[tuple[GraphText, str], MadeGraph] = {}
-        self._copies = 0
+        self._copied: Block | None = None
+        self._copies = self._forgotten = 0
 
     def copy(self, block: Block) -> og.Graph:
         """A copy of its own, for a block that writes."""
         text = _text(block)
+        if block is not self._copied:
+            self._forget_copies()
+            self._copied = block
         if text not in self._made:
             made = self._folder / f"graph-{len(self._made)}"
             make_graph(made, text).graph.close()
             self._made[text] = made
         self._copies += 1
-        return og.connect(stores.copy(self._made[text], self._folder / f"copy-{self._copies}"))
+        return og.connect(stores.copy(self._made[text], self._copy(self._copies)))
+
+    def _forget_copies(self) -> None:
+        """Remove what the block before wrote to: the more there is, the longer a store takes."""
+        for number in range(self._forgotten + 1, self._copies + 1):
+            stores.remove(self._copy(number))
+        self._forgotten = self._copies
+
+    def _copy(self, number: int) -> Place:
+        return self._folder / f"copy-{number}"
 
     def share(self, block: Block, indexed: str = "none") -> MadeGraph:
         """The graph that all reading blocks use together, with indexes on none, some or all of its tables."""

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,9 +13,11 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def root(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> S3Place:
+def root(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Place]:
     """A prefix of its own, and the environment in which it is reached."""
     for name, value in stores.settings(s3_endpoint).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    return S3Place(s3_endpoint, f"s3-{os.getpid()}-{next(_numbers)}")
+    made = S3Place(s3_endpoint, f"s3-{os.getpid()}-{next(_numbers)}")
+    yield made
+    stores.remove(made)

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 _CONDITIONS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
 _turn = threading.Lock()
-_app = DomainDispatcherApplication(create_backend_app)
+_app = create_backend_app("s3")  # at once, and not anew for every request, for which moto looks through its directories
 
 
 class Handler(WSGIRequestHandler):
