@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph_sql.engines import ranking, traversal
-from omnigraph_sql.engines.masks import holds, matching
+from omnigraph_sql.engines.masks import holds
 from omnigraph_sql.engines.messages import bind_messages, support
 from omnigraph_sql.engines.scope import Array, Bound, Scope
 from omnigraph_sql.planner import functions as fn
@@ -35,10 +35,7 @@ def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
         case fn.Top() | fn.FusedTop():
             return ranking.best(scope, relation)
         case fn.Edges():
-            index = scope.index(relation.edge)
-            at = matching(scope, f"edge:{relation.edge}", relation.conditions)
-            at = at[(index.tails[at] >= 0) & (index.heads[at] >= 0)]
-            columns = [at, index.tails[at], index.heads[at]]
+            columns = traversal.stored_edges(scope, relation.edge, relation.conditions)
             return pa.record_batch([pa.array(column, pa.int64()) for column in columns], names=["e", "s", "d"])
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from omnigraph_compiler import ir
 from omnigraph_sql.engines.masks import mask_of, matching, matching_among
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
-from omnigraph_sql.engines.traversal import look_up
+from omnigraph_sql.engines.traversal import look_up, stored_edges
 from omnigraph_sql.errors import ResourceLimit
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.conditions import split
@@ -194,12 +194,7 @@ def _over_edges(scope: Scope, branch: Branch, weights: Counts | None, parents: i
 
 def _kept_edges(scope: Scope, branch: Branch) -> tuple[Ints, Ints]:
     """The near and the far ends of the edges that satisfy the conditions of a branch."""
-    index = scope.index(branch.edge)
-    at = matching(scope, f"edge:{branch.edge}", branch.conditions)
-    tails, heads = index.tails[at], index.heads[at]
-    if min(tails.min(initial=0), heads.min(initial=0)) < 0:
-        known = (tails >= 0) & (heads >= 0)
-        tails, heads = tails[known], heads[known]
+    _, tails, heads = stored_edges(scope, branch.edge, branch.conditions)
     return (tails, heads) if branch.direction == "out" else (heads, tails)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from omnigraph_compiler import CompileError, NodeType, entity_id
 from omnigraph_sql.engines.masks import matching
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.conditions import Simple
 from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.logical import Vertex
 from omnigraph_sql.planner.values import python_value
+from omnigraph_udfs.arrays import Ints
 from omnigraph_udfs.meet import meet
 
 POSITIONS = pa.large_list(pa.int64())
@@ -31,6 +33,17 @@ def nodes(scope: Scope, asked: fn.Nodes | fn.Lookup) -> npt.NDArray[np.int64]:
     if found is not None:
         return found
     return np.arange(scope.table(f"node:{asked.type}").size)  # of another type than the key: the comparison decides
+
+
+def stored_edges(scope: Scope, edge: str, conditions: Sequence[Simple]) -> tuple[Ints, Ints, Ints]:
+    """The positions of the edges that satisfy conditions, and those of their ends."""
+    index = scope.index(edge)
+    at = matching(scope, f"edge:{edge}", conditions)
+    tails, heads = (index.tails[at], index.heads[at]) if conditions else (index.tails, index.heads)
+    if min(tails.min(initial=0), heads.min(initial=0)) < 0:
+        known = (tails >= 0) & (heads >= 0)
+        return at[known], tails[known], heads[known]
+    return at, tails, heads
 
 
 def look_up(scope: Scope, vertex: Vertex) -> npt.NDArray[np.int64] | None:

@@ -176,7 +176,9 @@ def test_a_sort_that_does_not_fit_is_done_on_disk(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     """One node with an edge to each of 4000 others; each has a vector of 4 KiB."""
-    graph = og.init(tmp_path_factory.mktemp("vectors") / "graph", "node Doc { key: String @key  v: Vector(1024) } edge Cites: Doc -> Doc")
+    graph = og.init(
+        tmp_path_factory.mktemp("vectors") / "graph", "node Doc { key: String @key  v: Vector(1024) } edge Cites: Doc -> Doc"
+    )
     keys = pa.array([f"d{number}" for number in range(4001)])
     numbers = pa.array(np.zeros(4001 * 1024, np.float32))
     docs = pa.table({"key": keys, "v": pa.FixedSizeListArray.from_arrays(numbers, 1024)})
