@@ -53,6 +53,8 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
         case fn.IdRank():
             kind, run = scope.table(function.table_key).order(scope.given)
             return Bound((pa.int64(),), kind, run, at_hand=pa.types.is_int64(kind))
+        case fn.Number() | fn.Numbered():
+            return _numbers(scope, function)
         case fn.Holds():
             return holds(scope, function)
         case fn.Hop():
@@ -71,6 +73,13 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
             return ranking.bind_search(scope, function)
         case fn.Exact():
             return _exact(function)
+
+
+def _numbers(scope: Scope, function: fn.Number | fn.Numbered) -> Bound:
+    coded = scope.table(function.table_key).coded(function.column)
+    if isinstance(function, fn.Number):
+        return Bound((pa.int64(),), pa.int32(), coded.indices.take, at_hand=True)
+    return Bound((pa.int32(),), coded.dictionary.type, coded.dictionary.take, at_hand=True)
 
 
 def _exact(exact: fn.Exact) -> Bound:

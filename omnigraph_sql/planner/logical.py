@@ -212,6 +212,8 @@ class Logical:
     """What was taken from the pattern and hangs on its vertices: a row counts as often as it can be matched."""
     forks: tuple[Fork, ...] = ()
     steps: tuple[Step, ...] = ()
+    numbered: frozenset[ir.PropertyRef] = frozenset()
+    """Texts that groups are told by, which have numbers of their own."""
     applied: tuple[str, ...] = ()
     """What the rules did, for people."""
 
