@@ -50,6 +50,8 @@ def bind_function(scope: Scope, function: fn.Function) -> Bound:
         case fn.IdRank():
             kind, run = scope.table(function.table_key).order(scope.given)
             return Bound((pa.int64(),), kind, run, at_hand=pa.types.is_int64(kind))
+        case fn.Number() | fn.Numbered():
+            return _numbers(scope, function)
         case fn.Holds():
             return holds(scope, function)
         case fn.Hop():
@@ -76,6 +78,13 @@ def _entries(kind: pa.DataType) -> Callable[[Array], int] | None:
         return None
     width = kind.list_size * kind.value_type.bit_width // 8
     return lambda v: len(v) * width // 8
+
+
+def _numbers(scope: Scope, function: fn.Number | fn.Numbered) -> Bound:
+    coded = scope.table(function.table_key).coded(function.column)
+    if isinstance(function, fn.Number):
+        return Bound((pa.int64(),), pa.int32(), coded.indices.take, at_hand=True)
+    return Bound((pa.int32(),), coded.dictionary.type, coded.dictionary.take, at_hand=True)
 
 
 def _exact(exact: fn.Exact) -> Bound:

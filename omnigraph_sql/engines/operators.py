@@ -60,8 +60,8 @@ class Reader:
         """An expression as people would write it."""
         text = _SAME.sub(r"\1", _NUMBER.sub("place", _PLACE.sub("", _UNNESTED.sub("it", text))))
         for name, function in self.session.planned.plan.functions.items():
-            if isinstance(function, fn.Get | fn.IdRank):
-                column = function.column if isinstance(function, fn.Get) else "id"
+            if isinstance(function, fn.Get | fn.IdRank | fn.Number):
+                column = "id" if isinstance(function, fn.IdRank) else function.column
                 type_ = function.table_key.partition(":")[2]
                 text = re.sub(rf"\b{name}\(([^()]*)\)", rf"\1.{column}", text).replace(f"v.{column}", f"{type_}.{column}")
             if isinstance(function, fn.Holds):

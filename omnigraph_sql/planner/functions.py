@@ -139,6 +139,44 @@ class IdRank:
 
 
 @dataclass(frozen=True)
+class Number:
+    """Position to the number of its text among the different texts of a column, in their order; null for none."""
+
+    table_key: str
+    column: str
+
+    @property
+    def wish(self) -> str:
+        return f"{_type(self.table_key)}_{self.column}_number"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
+
+    def __str__(self) -> str:
+        return f"the number of `{self.column}` of {self.table_key}"
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The number of a text to the text."""
+
+    table_key: str
+    column: str
+
+    @property
+    def wish(self) -> str:
+        return f"{_type(self.table_key)}_{self.column}_numbered"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (self.table_key,)
+
+    def __str__(self) -> str:
+        return f"the `{self.column}` of {self.table_key} with a number"
+
+
+@dataclass(frozen=True)
 class Holds:
     """Position to whether its row satisfies conditions; null where a value is missing."""
 
@@ -538,7 +576,7 @@ Relation: TypeAlias = Nodes | Lookup | Support | Edges | Top | FusedTop
 Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight | ReachWeight
 Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
 Search: TypeAlias = Text | Bm25Score | Distance | Among
-Function: TypeAlias = Get | IdRank | Holds | Traversal | Messages | Search | Exact
+Function: TypeAlias = Get | IdRank | Number | Numbered | Holds | Traversal | Messages | Search | Exact
 
 
 def _with(conditions: tuple[Simple, ...]) -> str:

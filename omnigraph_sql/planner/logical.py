@@ -240,6 +240,8 @@ class Logical:
     forks: tuple[Fork, ...] = ()
     spreads: tuple[Spread, ...] = ()
     steps: tuple[Step, ...] = ()
+    numbered: frozenset[ir.PropertyRef] = frozenset()
+    """Texts that groups are told by, which have numbers of their own."""
     applied: tuple[str, ...] = ()
     """What the rules did, for people."""
 

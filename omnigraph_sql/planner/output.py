@@ -74,7 +74,7 @@ class _Group:
     sorted: Callable[[exp.Expression], exp.Expression]
 
 
-def _group(draft: Draft, frame: Frame, expr: ir.Expr, told: Told) -> _Group:
+def _group(draft: Draft, frame: Frame, expr: ir.Expr, told: Told, plan: Logical) -> _Group:
     """A node is told by its position, and so is what else is shown of it. Values are fetched for groups only."""
 
     def itself(place: exp.Expression) -> exp.Expression:
@@ -89,6 +89,11 @@ def _group(draft: Draft, frame: Frame, expr: ir.Expr, told: Told) -> _Group:
         get = fn.Get(table_key, expr.property, expr.type)
         key = fn.Get(table_key, expr.property, expr.type, expr.type.scalar in FLOATS)
         return _Group(slot(expr.variable), partial(draft.call, get), partial(draft.call, key))
+    if isinstance(expr, ir.PropertyRef) and expr in plan.numbered:
+        place = frame.variables[expr.variable], expr.property
+        text = partial(draft.call, fn.Numbered(*place))
+        # Numbers sort alike, but DataFusion 54 drops a column to sort by that groups are told by and that is not shown.
+        return _Group(draft.call(fn.Number(*place), slot(expr.variable)), text, text)
     return _Group(operand(draft, frame, expr), itself, itself)
 
 
@@ -106,7 +111,7 @@ def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: Logical) ->
             items.append(found.as_(name, quoted=True))
             shown.append(column(name).as_(item.name, quoted=True))
         else:
-            groups[name] = _group(draft, frame, item.expr, told)
+            groups[name] = _group(draft, frame, item.expr, told, plan)
             items.append(groups[name].key.as_(name, quoted=True))
             shown.append(groups[name].shown(column(name)).as_(item.name, quoted=True))
     select = exp.select(*items).from_(exp.to_table(frame.name))

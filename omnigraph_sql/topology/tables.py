@@ -97,6 +97,10 @@ class TableData:
         """Whether a column is in memory, or mapped."""
         return self._kept.peek(f"column {name}") is not None or (name == "id" and self.known_ids() is not None)
 
+    def coded(self, name: str) -> pa.DictionaryArray:
+        """A column of texts as numbers: those of the texts among all that are different, in their order."""
+        return self._kept.get(f"coded {name}", lambda: _coded(self.column(name)))
+
     def gather(self, name: str, given: Settings, *, comparable: bool) -> Callable[[pa.Array], pa.Array]:
         """From positions to the values of a column, which is read as a whole only if that pays."""
         kind = self.type_of(name)
@@ -229,6 +233,14 @@ def _gathered(column: pa.Array, at: pa.Array) -> pa.Array:
         if at[len(at) - 1].as_py() - first + 1 == len(at) and bool((np.diff(at.to_numpy()) == 1).all()):
             return column.slice(first, len(at))
     return column.take(at)
+
+
+def _coded(column: pa.Array) -> pa.DictionaryArray:
+    found = column.dictionary_encode()
+    order = pc.sort_indices(found.dictionary)
+    places = np.empty(len(order), np.int32)
+    places[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(places).take(found.indices), found.dictionary.take(order))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

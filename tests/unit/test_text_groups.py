@@ -1,0 +1,80 @@
+"""Groups by texts over many rows, which are told apart by numbers, are the groups by the texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph_sql as og
+
+PEOPLE = 130
+SCHEMA = """
+node Person { number: I64 @key
+  nick: String?
+  kind: enum(low, high, middle) }
+edge Knows: Person -> Person { since: I32 }
+"""
+NICKS = ["b", "a", None, "ä", "B", "", "aa"]
+KINDS = ["low", "high", "middle"]
+BOTH = """
+query both($year: I32) {
+  match { $p $w:knows $q $w.since >= $year }
+  return { $p.nick as one, $q.kind as other, count($p) as n, max($w.since) as last }
+  order { one desc, other } limit 12
+}
+"""
+COUNTED = "query counted() { match { $p $w:knows $q } return { $q.nick as nick, count($w.since) as n } order { n desc } }"
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    made = og.init(tmp_path_factory.mktemp("texts") / "graph", SCHEMA)
+    numbers = range(PEOPLE)
+    nicks, kinds = pa.array([NICKS[each % 7] for each in numbers]), pa.array([KINDS[each % 3] for each in numbers])
+    made.load({"Person": pa.table({"number": list(numbers), "nick": nicks, "kind": kinds})}, mode="append")
+    ends = [(a, b) for a in numbers for b in numbers]
+    since = pa.array([2000 + (3 * a + b) % 25 for a, b in ends], pa.int32())
+    src, dst = [str(a) for a, _ in ends], [str(b) for _, b in ends]
+    made.load({"Knows": pa.table({"src": src, "dst": dst, "since": since})}, mode="append")
+    return made
+
+
+def text_order(text: str | None) -> tuple[bool, bytes]:
+    return text is not None, (text or "").encode()
+
+
+@pytest.mark.parametrize("year", [2000, 2010, 2024, 3000])
+def test_groups_by_two_texts(graph: og.Graph, year: int) -> None:
+    counts: Counter[tuple[str | None, str]] = Counter()
+    last: dict[tuple[str | None, str], int] = {}
+    for a in range(PEOPLE):
+        for b in range(PEOPLE):
+            since, group = 2000 + (3 * a + b) % 25, (NICKS[a % 7], KINDS[b % 3])
+            if since >= year:
+                counts[group] += 1
+                last[group] = max(last.get(group, 0), since)
+    ordered = sorted(
+        sorted(counts, key=lambda group: group[1].encode()), key=lambda group: text_order(group[0]), reverse=True
+    )
+    # A stable sort in reverse keeps equal ones in their order.
+    expected = [{"one": one, "other": other, "n": counts[one, other], "last": last[one, other]} for one, other in ordered]
+
+    assert graph.query(BOTH, params={"year": year}).to_pylist() == expected[:12]
+
+
+def test_ties_are_in_the_order_of_texts(graph: og.Graph) -> None:
+    counts = Counter(NICKS[b % 7] for _ in range(PEOPLE) for b in range(PEOPLE))
+    expected = sorted(sorted(counts, key=text_order), key=lambda nick: -counts[nick])
+
+    assert graph.query(COUNTED).to_pylist() == [{"nick": nick, "n": counts[nick]} for nick in expected]
+
+
+def test_an_explanation_says_so(graph: og.Graph, tmp_path: Path) -> None:
+    told = graph.explain(BOTH, params={"year": 2000})
+
+    assert "groups by numbers of $p.nick, $q.kind" in told.rules
+    few = og.init(tmp_path / "graph", SCHEMA)
+    assert not [rule for rule in few.explain(BOTH, params={"year": 2000}).rules if "numbers" in rule]
