@@ -176,7 +176,9 @@ def test_a_sort_that_does_not_fit_is_done_on_disk(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     """One node with an edge to each of 4000 others; each has a vector of 4 KiB."""
-    graph = og.init(tmp_path_factory.mktemp("vectors") / "graph", "node Doc { key: String @key  v: Vector(1024) } edge Cites: Doc -> Doc")
+    graph = og.init(
+        tmp_path_factory.mktemp("vectors") / "graph", "node Doc { key: String @key  v: Vector(1024) } edge Cites: Doc -> Doc"
+    )
     keys = pa.array([f"d{number}" for number in range(4001)])
     numbers = pa.array(np.zeros(4001 * 1024, np.float32))
     docs = pa.table({"key": keys, "v": pa.FixedSizeListArray.from_arrays(numbers, 1024)})
@@ -215,6 +217,16 @@ def test_common_neighbours_must_fit(tmp_path: Path) -> None:
         graph.query(text, memory_limit=1 << 20)
     assert raised.value.resource == "memory"
     assert sum(batch.num_rows for batch in graph.query(text, memory_limit=64 << 20)) == len(friends)
+
+
+def test_rows_that_are_put_aside_count_once_each_time(graph: og.Graph) -> None:
+    """A million rows of 24 bytes, put aside before the third negation and the fourth."""
+    negations = " ".join(f"not {{ $a knows ${name} ${name} knows $b ${name}.age > 1000 }}" for name in "wxyz")
+    text = f"query q() {{ match {{ $a: Person $a knows $m $m knows $b {negations} }} return {{ count($m.age) as n }} }}"
+    assert graph.query(text, memory_limit=256 << 20).to_pylist() == [{"n": CROWD**3}]
+    with pytest.raises(errors.ResourceLimit) as raised:
+        graph.query(text, memory_limit=32 << 20)
+    assert raised.value.resource == "memory"
 
 
 @pytest.mark.slow
