@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from datafusion import DataFrame, ExecutionPlan, SessionContext, udf
 
@@ -247,6 +248,7 @@ class QueryEngine:
         partitions = _partitions(plan, longest)
         is_straight = plan.is_straight and partitions == 1
         with translated(execution):
+<<<<<<< HEAD
             make = self._prepared if is_straight and not scalars else _fresh
             running = make(planned, binding, execution, _setting(execution, plan, partitions))
         is_short = is_straight and all(bound.at_hand for bound in bounds.values())
@@ -266,6 +268,16 @@ class QueryEngine:
             self._contexts.give(memory, setting, context)
 
         return Running(context, context.create_dataframe_from_logical_plan(prepared.plan), give_back)
+=======
+            for number, (name, sql) in enumerate(planned.stages, len(relations)):
+                batches = _settled(context, sql, scalars, execution)
+                context.register_record_batches(
+                    f'"{name}"', [[*batches, *[batches[0].slice(0, 0)] * (number + 1 - len(batches))]]
+                )
+            frame = context.sql(planned.sql, param_values=scalars)
+        sizes = {name: batch.num_rows for name, batch in relations.items()}
+        return Session(planned, context, frame, scalars, sizes, notes, scope.trace)
+>>>>>>> laws
 
 
 class AskedFacts:
@@ -285,18 +297,26 @@ class AskedFacts:
         return found
 
 
-def _settled(context: SessionContext, sql: str, scalars: Mapping[str, pa.Scalar], execution: Execution) -> pa.RecordBatch:
-    """The rows of a query that others start from."""
+def _settled(
+    context: SessionContext, sql: str, scalars: Mapping[str, pa.Scalar], execution: Execution
+) -> list[pa.RecordBatch]:
+    """The rows of a query that others start from, in batches with memory of their own.
+
+    The engine would cut a long batch, and count all of it as the memory of each piece.
+    """
     used = {name: value for name, value in scalars.items() if re.search(rf"\${name}\b", sql)}
     frame = context.sql(sql, param_values=used)
-    batches: list[pa.RecordBatch] = []
+    batches = [pa.RecordBatch.from_pylist([], schema=frame.schema())]
     for found in frame.execute_stream():
-        batches.append(found.to_pyarrow())
-        execution.keep(batches[-1].nbytes)
-    table = pa.Table.from_batches(batches, frame.schema()).combine_chunks()
-    return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
+        batch = found.to_pyarrow()
+        execution.keep(batch.nbytes)
+        for start in range(0, batch.num_rows, execution.batch_rows):
+            end = min(start + execution.batch_rows, batch.num_rows)
+            batches.append(batch.take(pa.array(np.arange(start, end))))
+    return batches
 
 
+<<<<<<< HEAD
 def _partitions(plan: SqlPlan, rows: int) -> int:
     # Where there are no lists, and for few rows, dividing the work costs more than it brings.
     return os.cpu_count() or 1 if rows > (BATCH_ROWS if _unfolds(plan) else MANY_ROWS) else 1
@@ -309,6 +329,13 @@ def _unfolds(plan: SqlPlan) -> bool:
 def _setting(execution: Execution, plan: SqlPlan, partitions: int) -> Setting:
     # Lists multiply the rows of a batch, so these are short, and shorter where a run had to begin again.
     is_short = _unfolds(plan) or execution.batch_rows < BATCH_ROWS
+=======
+def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:
+    # Lists multiply the rows of a batch, so these are short, and so are those of a run that had to begin again. Where there
+    # are no lists, and for few rows, dividing the work costs more than it brings.
+    unfolds = any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
+    is_short = unfolds or execution.batch_rows < BATCH_ROWS
+>>>>>>> laws
     batch_rows = execution.batch_rows if is_short else LONG_BATCH_ROWS
     return (
         ("datafusion.execution.batch_size", str(batch_rows)),

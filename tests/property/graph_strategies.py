@@ -147,7 +147,9 @@ def _edges(draw: DrawFn, edge: EdgeType, sources: list[str], targets: list[str])
 
 
 def _row(draw: DrawFn, type_: NodeType | EdgeType) -> dict[str, Any] | None:
-    """Properties of one entity, or None where a required one cannot have a value."""
+    """Properties of one entity, or None where there can be none: a required one has no value, or vectors take too much."""
+    if any((prop.type.dimension or 0) > _WIDEST for prop in type_.properties.values()):
+        return None
     row: dict[str, Any] = {}
     for prop in type_.properties.values():
         fitting = [value for value in candidates(prop.type) if _fits(type_, prop, value)]

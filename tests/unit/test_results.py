@@ -219,6 +219,16 @@ def test_common_neighbours_must_fit(tmp_path: Path) -> None:
     assert sum(batch.num_rows for batch in graph.query(text, memory_limit=64 << 20)) == len(friends)
 
 
+def test_rows_that_are_put_aside_count_once_each_time(graph: og.Graph) -> None:
+    """A million rows of 24 bytes, put aside before the third negation and the fourth."""
+    negations = " ".join(f"not {{ $a knows ${name} ${name} knows $b ${name}.age > 1000 }}" for name in "wxyz")
+    text = f"query q() {{ match {{ $a: Person $a knows $m $m knows $b {negations} }} return {{ count($m.age) as n }} }}"
+    assert graph.query(text, memory_limit=256 << 20).to_pylist() == [{"n": CROWD**3}]
+    with pytest.raises(errors.ResourceLimit) as raised:
+        graph.query(text, memory_limit=32 << 20)
+    assert raised.value.resource == "memory"
+
+
 @pytest.mark.slow
 def test_a_hub_does_not_fill_the_memory(tmp_path: Path) -> None:
     """Two million spokes, each two hops from every other: one of them sees all; all of them together see too much."""
