@@ -248,7 +248,6 @@ class QueryEngine:
         partitions = _partitions(plan, longest)
         is_straight = plan.is_straight and partitions == 1
         with translated(execution):
-<<<<<<< HEAD
             make = self._prepared if is_straight and not scalars else _fresh
             running = make(planned, binding, execution, _setting(execution, plan, partitions))
         is_short = is_straight and all(bound.at_hand for bound in bounds.values())
@@ -268,16 +267,6 @@ class QueryEngine:
             self._contexts.give(memory, setting, context)
 
         return Running(context, context.create_dataframe_from_logical_plan(prepared.plan), give_back)
-=======
-            for number, (name, sql) in enumerate(planned.stages, len(relations)):
-                batches = _settled(context, sql, scalars, execution)
-                context.register_record_batches(
-                    f'"{name}"', [[*batches, *[batches[0].slice(0, 0)] * (number + 1 - len(batches))]]
-                )
-            frame = context.sql(planned.sql, param_values=scalars)
-        sizes = {name: batch.num_rows for name, batch in relations.items()}
-        return Session(planned, context, frame, scalars, sizes, notes, scope.trace)
->>>>>>> laws
 
 
 class AskedFacts:
@@ -316,7 +305,6 @@ def _settled(
     return batches
 
 
-<<<<<<< HEAD
 def _partitions(plan: SqlPlan, rows: int) -> int:
     # Where there are no lists, and for few rows, dividing the work costs more than it brings.
     return os.cpu_count() or 1 if rows > (BATCH_ROWS if _unfolds(plan) else MANY_ROWS) else 1
@@ -329,13 +317,6 @@ def _unfolds(plan: SqlPlan) -> bool:
 def _setting(execution: Execution, plan: SqlPlan, partitions: int) -> Setting:
     # Lists multiply the rows of a batch, so these are short, and shorter where a run had to begin again.
     is_short = _unfolds(plan) or execution.batch_rows < BATCH_ROWS
-=======
-def _context(execution: Execution, plan: SqlPlan, rows: int) -> SessionContext:
-    # Lists multiply the rows of a batch, so these are short, and so are those of a run that had to begin again. Where there
-    # are no lists, and for few rows, dividing the work costs more than it brings.
-    unfolds = any(isinstance(function, fn.Hop | fn.Reach | fn.Common) for function in plan.functions.values())
-    is_short = unfolds or execution.batch_rows < BATCH_ROWS
->>>>>>> laws
     batch_rows = execution.batch_rows if is_short else LONG_BATCH_ROWS
     return (
         ("datafusion.execution.batch_size", str(batch_rows)),
@@ -349,7 +330,7 @@ def _fresh(planned: Planned, binding: Binding, execution: Execution, setting: Se
     """A query planned for this run alone."""
     context = context_of(execution.limits.memory, setting)
     for number, (name, batch) in enumerate(binding.relations.items()):
-        _register(context, name, batch, number)
+        _register(context, name, [batch], number)
     for name, bound in binding.functions.items():
         run = guarded(execution, bound)
         context.register_udf(udf(run, list(bound.arguments), bound.result, "immutable", name))
@@ -358,9 +339,9 @@ def _fresh(planned: Planned, binding: Binding, execution: Execution, setting: Se
     return Running(context, context.sql(planned.sql, param_values=binding.values), lambda: None)
 
 
-def _register(context: SessionContext, name: str, batch: pa.RecordBatch, number: int) -> None:
+def _register(context: SessionContext, name: str, batches: list[pa.RecordBatch], number: int) -> None:
     # A physical plan shows how many batches a relation has, not its name: the empty ones tell them apart.
-    context.register_record_batches(f'"{name}"', [[batch, *[batch.slice(0, 0)] * number]])
+    context.register_record_batches(f'"{name}"', [[*batches, *[batches[0].slice(0, 0)] * (number + 1 - len(batches))]])
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
