@@ -6,14 +6,16 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 METADATA := pyproject.toml omnigraph_sql/_version.py
-STORE_SUITES := tests/invariants tests/crash tests/unit/writes tests/golden tests/property/test_writes.py tests/s3
+GOLDEN := tests/golden/test_golden.py
+STORE_SUITES := tests/invariants tests/crash tests/concurrency tests/unit/writes tests/property/test_writes.py tests/s3 \
+	$(GOLDEN)::test_write $(GOLDEN)::test_load_larger_than_memory $(GOLDEN)::test_read_another_way
 TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql ogsql tests bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-s3 lint format grammar bench docs clean
+.PHONY: help demo test test-all test-s3 test-s3-all lint format grammar bench docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## a first look: run the quickstart example
 	@$(PY) examples/quickstart/demo.py
@@ -25,6 +27,9 @@ test-all: $(VENV)/.installed-dev ## all tests, the long set included
 	$(PY) -m pytest -n auto
 
 test-s3: $(VENV)/.installed-dev ## the store suites with their graphs on an S3 emulator; slow
+	$(PY) -m pytest -n auto -m "not slow" --store s3 $(STORE_SUITES)
+
+test-s3-all: $(VENV)/.installed-dev ## the same with the long set; hours
 	$(PY) -m pytest -n auto --store s3 $(STORE_SUITES)
 
 lint: $(VENV)/.installed-dev ## style, types and import directions

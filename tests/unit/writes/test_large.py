@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import omnigraph_sql as og
 from omnigraph_sql.writes.spool import Workspace, parts_of
 from tests.parts import in_parts
+from tests.stores import Place
 
 SCHEMA = """
 node Port { code: String @key  depth: F64?  place: Vector(3)?  tags: [String]?  photo: Blob? }
@@ -74,8 +75,8 @@ def ports(count: int, depth: float, start: int = 0) -> str:
     return "\n".join(found)
 
 
-def test_a_large_upsert_equals_a_small_one(tmp_path: Path) -> None:
-    small, large = og.init(tmp_path / "small", SCHEMA), og.init(tmp_path / "large", SCHEMA)
+def test_a_large_upsert_equals_a_small_one(place: Place) -> None:
+    small, large = og.init(place / "small", SCHEMA), og.init(place / "large", SCHEMA)
     for graph in (small, large):
         graph.load(ports(300, 1.0), mode="append")
         graph.load(ports(100, 1.0, start=300), mode="append")
@@ -87,7 +88,7 @@ def test_a_large_upsert_equals_a_small_one(tmp_path: Path) -> None:
     assert sorted(large.export()) == sorted(small.export())
     assert large.snapshot().entry("node:Port").row_count == 450
     entry = large.snapshot().entry("node:Port")
-    dataset = lance.dataset(str(tmp_path / "large" / entry.path), version=entry.version)
+    dataset = lance.dataset(str(place / "large" / entry.path), version=entry.version)
     dataset.validate()  # type: ignore[no-untyped-call]
     columns = ["code", "_row_created_at_version", "_row_last_updated_at_version", "_rowid"]
     rows = {row["code"]: row for row in dataset.to_table(columns=columns).to_pylist()}
@@ -97,13 +98,13 @@ def test_a_large_upsert_equals_a_small_one(tmp_path: Path) -> None:
     assert (rows["p350"]["_row_created_at_version"], rows["p350"]["_row_last_updated_at_version"]) == (second, third)
     assert (rows["p449"]["_row_created_at_version"], rows["p449"]["_row_last_updated_at_version"]) == (third, third)
     assert len({row["_rowid"] for row in rows.values()}) == 450
-    before = lance.dataset(str(tmp_path / "large" / entry.path), version=second)
+    before = lance.dataset(str(place / "large" / entry.path), version=second)
     known = {row["code"]: row["_rowid"] for row in before.to_table(columns=["code", "_rowid"]).to_pylist()}
     assert all(rows[code]["_rowid"] == row_id for code, row_id in known.items())
 
 
-def test_a_large_upsert_of_every_row_and_on_a_branch(tmp_path: Path) -> None:
-    graph = og.init(tmp_path / "graph", SCHEMA)
+def test_a_large_upsert_of_every_row_and_on_a_branch(place: Place) -> None:
+    graph = og.init(place / "graph", SCHEMA)
     graph.load(ports(300, 1.0), mode="append")
     graph.create_branch("side")
     with in_parts():
@@ -119,12 +120,12 @@ def test_a_large_upsert_of_every_row_and_on_a_branch(tmp_path: Path) -> None:
     assert list(graph.export("side")) == []
 
 
-def test_a_workspace_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workspace_leaves_no_file(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tempfile
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    graph = og.init(tmp_path / "graph", SCHEMA)
+    graph = og.init(place / "graph", SCHEMA)
     with in_parts():
         graph.load(ports(10, 1.0), mode="append")
 
-    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+    assert list(tmp_path.iterdir()) == []
