@@ -165,9 +165,8 @@ def _marked(positions: Counts, size: int) -> Counts:
 
 
 def _collected(scope: Scope, branch: Branch, weights: Counts, parents: int) -> Counts:
-    senders = np.flatnonzero(weights)
-    if len(senders) * _SENT < len(weights):
-        sent = _pushed(scope, branch, senders, weights, parents)
+    if np.count_nonzero(weights) * _SENT < len(weights):
+        sent = _pushed(scope, branch, np.flatnonzero(weights), weights, parents)
         if float(sent.sum()) < _EXACT:
             return sent.astype(np.int64)
     try:
@@ -258,9 +257,8 @@ def _sent_sums(scope: Scope, branch: Branch, of: ir.PropertyRef, parents: int) -
         near = _adjacency(scope, branch)
         return near.degrees(), np.asarray(sum_over(near, sums), np.float64)
     counted = _collected(scope, branch, known, parents)
-    senders = np.flatnonzero(known)
-    if len(senders) * _SENT < len(known):
-        return counted, _pushed(scope, branch, senders, sums, parents)
+    if np.count_nonzero(known) * _SENT < len(known):
+        return counted, _pushed(scope, branch, np.flatnonzero(known), sums, parents)
     return counted, np.asarray(sum_over(_adjacency(scope, branch), sums), np.float64)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from omnigraph_compiler import ir
@@ -85,6 +86,14 @@ class Branch:
     """Whether every stored edge counts, not every neighbour."""
     conditions: tuple[Simple, ...] = ()
     """What a stored edge must satisfy to count."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # What is sent along branches is looked up by them in every run, and they are deep.
+        return hash((self.edge, self.direction, self.tree, self.stored))
 
 
 @dataclass(frozen=True)
