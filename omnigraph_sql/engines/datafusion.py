@@ -96,7 +96,12 @@ class Session:
         with execution.clock.running(), translated(execution):
             source = self.frame.execute_stream()
         execution.begin()
-        return Stream(source, (self,), execution, lambda batch: fitted(batch, schema))
+
+        def fit(batch: pa.RecordBatch) -> pa.RecordBatch:
+            execution.afford(null_bytes(batch, schema))
+            return fitted(batch, schema)
+
+        return Stream(source, (self,), execution, fit)
 
 
 class QueryEngine:
@@ -266,6 +271,12 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with exactly the declared columns."""
     columns = [_cast(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def null_bytes(batch: pa.RecordBatch, schema: pa.Schema) -> int:
+    """What columns that are nothing but null take once they have their types: vectors take room for their numbers."""
+    types = [field.type for column, field in zip(batch.columns, schema, strict=True) if pa.types.is_null(column.type)]
+    return batch.num_rows * sum(4 * type_.list_size for type_ in types if pa.types.is_fixed_size_list(type_))
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
