@@ -277,7 +277,8 @@ def null_bytes(batch: pa.RecordBatch, schema: pa.Schema) -> int:
     """What columns that are nothing but null take once they have their types: vectors take room for their numbers."""
     types = [field.type for column, field in zip(batch.columns, schema, strict=True) if pa.types.is_null(column.type)]
     rows: int = batch.num_rows
-    return rows * sum(4 * type_.list_size for type_ in types if pa.types.is_fixed_size_list(type_))
+    width: int = sum(4 * type_.list_size for type_ in types if pa.types.is_fixed_size_list(type_))
+    return rows * width
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
