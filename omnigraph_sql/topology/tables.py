@@ -87,12 +87,7 @@ class TableData:
 
     def column(self, name: str) -> pa.Array:
         """A whole column; its strings and lists have long offsets if they are too large for short ones."""
-        return self._kept.get(f"column {name}", lambda: self._read(name))
-
-    def _read(self, name: str) -> pa.Array:
-        if self.size == 0:
-            return pa.nulls(0, self.type_of(name))  # for a scan of no rows Lance makes room for one, however wide
-        return _one(self.scan([name]).read_all().column(0))
+        return self._kept.get(f"column {name}", lambda: _one(self.scan([name]).read_all().column(0)))
 
     def comparable(self, name: str) -> pa.Array:
         """A column of floats, or of lists of them, with one zero only."""

@@ -220,6 +220,8 @@ def test_a_table_without_rows_takes_no_room_for_vectors(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert graph.query("query q() { match { $w: Wide } return { $w.v } }").to_pylist() == []
     assert graph.query("query q() { match { $w: Wide } return { count($w.v) as n } }").to_pylist() == [{"n": 0}]
+    assert list(graph.export()) == []
+    assert graph.mutate('query q() { delete Wide where key = "x" }').affected_nodes == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
 
 
