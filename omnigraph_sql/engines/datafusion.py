@@ -130,7 +130,12 @@ class Session:
             one = execution.left is not None and self.physical.partition_count == 1
             source = self.running.context.execute(self.physical, 0) if one else self.running.frame.execute_stream()
         execution.begin()
-        return Stream(source, self, execution, lambda batch: fitted(batch, schema))
+
+        def fit(batch: pa.RecordBatch) -> pa.RecordBatch:
+            execution.afford(null_bytes(batch, schema))
+            return fitted(batch, schema)
+
+        return Stream(source, self, execution, fit)
 
 
 class QueryEngine:
@@ -348,6 +353,14 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with exactly the declared columns."""
     columns = [_cast(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def null_bytes(batch: pa.RecordBatch, schema: pa.Schema) -> int:
+    """What columns that are nothing but null take once they have their types: vectors take room for their numbers."""
+    types = [field.type for column, field in zip(batch.columns, schema, strict=True) if pa.types.is_null(column.type)]
+    rows: int = batch.num_rows
+    width: int = sum(4 * type_.list_size for type_ in types if pa.types.is_fixed_size_list(type_))
+    return rows * width
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:

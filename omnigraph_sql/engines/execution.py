@@ -139,19 +139,21 @@ class Execution:
             self.left -= destinations
             if self.left < 0:
                 raise TooLong
-        wanted = self._held + destinations * 8
         if destinations > self.wide and self.first_rows > 1 and not self.is_shown:
             raise TooWide(destinations)
-        if wanted > self.limits.memory:
-            raise self.exhausted(wanted)
+        self.afford(destinations * 8)
 
     def keep(self, size: int) -> None:
         """Count rows that stay until the run ends, and that the engine does not count; raise if they are too many."""
         with self._lock:
             self._held += size
-            held = self._held
-        if held > self.limits.memory:
-            raise self.exhausted(held)
+        self.afford(0)
+
+    def afford(self, size: int) -> None:
+        """Raise if there is no memory for so many bytes more."""
+        wanted = self._held + size
+        if wanted > self.limits.memory:
+            raise self.exhausted(wanted)
 
     def exhausted(self, actual: int) -> ResourceLimit:
         """The error of a query that needs more memory than it may take."""

@@ -41,6 +41,8 @@ OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
 _HANDLES: Final = 256
 _SEAL: Final = object()
+_WIDE: Final = 1 << 23
+"""Numbers of a vector that no row can have: they take more than the vectors of a row may."""
 
 
 class TableStorage:
@@ -164,6 +166,8 @@ class TableStorage:
         """Rows in table order. The column `_rowoffset` is the position of a row in that order."""
         self.calls["scan"] += 1
         with guarded(handle.path):
+            if any(_is_wide(each.type) for each in self.schema(handle)) and handle._dataset.count_rows() == 0:
+                return _no_rows(self.schema(handle), columns)
             scanner = filtered(
                 handle._dataset,
                 filter,
@@ -412,6 +416,21 @@ class TableStorage:
 def _name(path: str, branch: str | None) -> str:
     """Where the files of a table branch are, below the root."""
     return path if branch is None else f"{path}/tree/{branch}"
+
+
+def _is_wide(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_list(type_) and type_.list_size > _WIDE)
+
+
+def _no_rows(schema: pa.Schema, columns: Sequence[str] | None) -> pa.RecordBatchReader:
+    """What a scan of no rows gives: to find that out Lance makes room for one, however much it takes."""
+    names = schema.names if columns is None else columns
+    known = {each.name: each for each in schema}
+    fields = [known.get(name, pa.field(name, pa.uint64())) for name in names]  # positions and row ids are no columns
+    plain = [
+        pa.field(each.name, pa.large_binary()) if isinstance(each.type, pa.BaseExtensionType) else each for each in fields
+    ]
+    return pa.RecordBatchReader.from_batches(pa.schema(plain), [])
 
 
 def _settings(spec: IndexSpec, dataset: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import threading
 import time
@@ -202,6 +203,26 @@ def test_vectors_that_one_row_leads_to_must_fit(vectors: og.Graph) -> None:
     assert (raised.value.resource, raised.value.limit) == ("memory", 8 << 20)
     assert raised.value.actual >= 4000 * 4096
     assert sum(batch.num_rows for batch in vectors.query(text, memory_limit=64 << 20)) == 4000
+
+
+def test_vectors_that_are_null_must_fit(graph: og.Graph) -> None:
+    """They take room for their numbers; where there are no rows there is none to take."""
+    text = "query q($v: Vector(1000000)?) { match { $p: Person $p.age >= %d } return { $p.key, $v } }"
+    with pytest.raises(errors.ResourceLimit) as raised:
+        graph.query(text % 50, memory_limit=64 << 20)
+    assert (raised.value.resource, raised.value.actual) == ("memory", 50 * 4_000_000)
+    assert len(graph.query(text % 90, memory_limit=64 << 20)) == 10
+    assert len(graph.query(text % 1000, memory_limit=64 << 20)) == 0
+
+
+def test_a_table_without_rows_takes_no_room_for_vectors(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", "node Wide { key: String @key  v: Vector(536870912)? }")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert graph.query("query q() { match { $w: Wide } return { $w.v } }").to_pylist() == []
+    assert graph.query("query q() { match { $w: Wide } return { count($w.v) as n } }").to_pylist() == [{"n": 0}]
+    assert list(graph.export()) == []
+    assert graph.mutate('query q() { delete Wide where key = "x" }').affected_nodes == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
 
 
 def test_common_neighbours_must_fit(tmp_path: Path) -> None:
