@@ -29,7 +29,7 @@ test-all: $(VENV)/.installed-dev ## all tests, the long set included
 test-s3: $(VENV)/.installed-dev ## the store suites with their graphs on an S3 emulator; slow
 	$(PY) -m pytest -n auto -m "not slow" --store s3 $(STORE_SUITES)
 
-test-s3-all: $(VENV)/.installed-dev ## the same with the long set; hours
+test-s3-all: $(VENV)/.installed-dev ## the same with the long set
 	$(PY) -m pytest -n auto --store s3 $(STORE_SUITES)
 
 lint: $(VENV)/.installed-dev ## style, types and import directions
