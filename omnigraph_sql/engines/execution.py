@@ -139,9 +139,11 @@ class Execution:
             self.left -= destinations
             if self.left < 0:
                 raise TooLong
+        wanted = self._held + destinations * 8
         if destinations > self.wide and self.first_rows > 1 and not self.is_shown:
             raise TooWide(destinations)
-        self.afford(destinations * 8)
+        if wanted > self.limits.memory:
+            raise self.exhausted(wanted)
 
     def keep(self, size: int) -> None:
         """Count rows that stay until the run ends, and that the engine does not count; raise if they are too many."""
