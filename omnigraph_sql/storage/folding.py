@@ -15,12 +15,14 @@ import pyarrow as pa
 from lance.dataset import LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
+from omnigraph_sql.errors import Internal
+
 MANY: Final = 32
 """So many small fragments are folded into one."""
 SMALL: Final = 1 << 20
 """Bytes below which a fragment is small. A folded one soon is not, so rows are not written over and over again."""
 AT_ONCE: Final = 64 << 20
-"""Bytes that one write folds at most, because they are in memory together."""
+"""Bytes of files that one write folds at most."""
 
 
 def fold(dataset: Any, transaction: Transaction) -> None:
@@ -71,12 +73,16 @@ def _is_rewritable(type_: pa.DataType) -> bool:
 
 def _rewritten(dataset: Any, chosen: list[Any]) -> list[Any]:
     """New fragments with the live rows of others, under the same row ids."""
-    rows = dataset.scanner(fragments=chosen, with_row_id=True, scan_in_order=True).to_table()
-    if rows.num_rows == 0:
+    ids = dataset.scanner(columns=["_rowid"], fragments=chosen, scan_in_order=True).to_table().column(0)
+    if len(ids) == 0:
         return []
-    written = write_fragments(rows.drop_columns(["_rowid"]), dataset, mode="append")
-    ids, start = rows.column("_rowid"), 0
+    # A few bytes in a file may be many in memory, so the rows are passed on as they are read.
+    rows = dataset.scanner(fragments=chosen, scan_in_order=True).to_reader()
+    written = write_fragments(rows, dataset, mode="append")
+    start = 0
     for fragment in written:
         fragment.row_id_meta = RowIdSequence(ids.slice(start, fragment.num_rows).to_pylist()).to_inline_metadata()
         start += fragment.num_rows
+    if start != len(ids):
+        raise Internal(f"{start} rows were written for {len(ids)} that were to be folded")
     return list(written)
