@@ -19,6 +19,7 @@ from omnigraph_sql.storage.columns import PRIMARY_KEY
 from omnigraph_sql.storage.datasets import commit_new, compact, is_crowded, new_session, stage_new
 from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded, is_absence
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.references import branches_of
 
 MANIFEST: Final = "__manifest"
 STAMP: Final = b"omnigraph:internal_schema_version"
@@ -195,7 +196,7 @@ class ManifestTable:
         self.calls["branches"] += 1
         dataset = self.newest(None)._dataset
         with guarded(MANIFEST, _REFERENCE_HINT):
-            found = dataset.branches.list()
+            found = branches_of(dataset)
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:

@@ -32,6 +32,7 @@ from omnigraph_sql.storage.indexing import IndexSpec, IndexState
 from omnigraph_sql.storage.layout import btree_covers, fragments
 from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.references import branches_of
 from omnigraph_sql.storage.roots import Root
 from omnigraph_sql.storage.row_stage import Rows, RowStage
 from omnigraph_sql.storage.streams import stream
@@ -392,7 +393,7 @@ class TableStorage:
         self.calls["branches"] += 1
         dataset = self._open(path, None, None)._dataset
         with guarded(path):
-            return sorted(dataset.branches.list())
+            return sorted(branches_of(dataset))
 
     def force_delete_branch(self, path: str, branch: str) -> None:
         """Remove a table branch and what an interrupted fork may have left; an absent one is success."""
@@ -405,7 +406,7 @@ class TableStorage:
                 return
             raise fault(error, path) from error
         with guarded(path):
-            if branch in dataset.branches.list():
+            if branch in branches_of(dataset):
                 _delete_branch(dataset, branch)
         self.objects.delete_prefix(f"{path}/tree/{branch}")
 
@@ -447,7 +448,7 @@ def _delete_branch(dataset: Any, branch: str) -> None:
     try:
         dataset.branches.delete(branch)
     except LANCE_ERRORS:
-        if branch in dataset.branches.list():  # otherwise somebody else has just removed it
+        if branch in branches_of(dataset):  # otherwise somebody else has just removed it
             raise
 
 
