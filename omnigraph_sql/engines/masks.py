@@ -74,8 +74,14 @@ def holds(scope: Scope, asked: fn.Holds) -> Bound:
 
 def mask_of(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Mask:
     """For every row whether it satisfies all conditions."""
-    mask = np.zeros(scope.table(table_key).size, np.bool_)
-    mask[matching(scope, table_key, conditions)] = True
+    table = scope.table(table_key)
+    bound = [(each, bind(Compared(each.value, each.op, each.type), scope.params)) for each in conditions]
+    found, rest = _by_index(scope, table, bound)
+    if found is None and rest:
+        holds = _holding(table, rest)
+        return np.asarray((holds.fill_null(False) if holds.null_count else holds).to_numpy(zero_copy_only=False), np.bool_)
+    mask = np.zeros(table.size, np.bool_)
+    mask[slice(None) if found is None else _narrowed(scope, table, rest, found)] = True
     return mask
 
 
@@ -92,14 +98,19 @@ def _by_index(
 
 def _rows(table: TableData, bound: list[tuple[Simple, pa.Scalar]]) -> Positions:
     """The rows of a table that satisfy conditions, column by column."""
+    rows: Positions = pc.indices_nonzero(_holding(table, bound)).to_numpy().astype(np.int64)
+    return rows
+
+
+def _holding(table: TableData, bound: list[tuple[Simple, pa.Scalar]]) -> Array:
+    """For every row whether it satisfies conditions, or null."""
     found: Array | None = None
     for condition, value in bound:
         is_float = condition.type.scalar in FLOATS
         column = table.comparable(condition.property) if is_float else table.column(condition.property)
         holds = _compared(column, condition.op, value)
         found = holds if found is None else pc.and_(found, holds)
-    rows: Positions = pc.indices_nonzero(found).to_numpy().astype(np.int64)
-    return rows
+    return found
 
 
 def _compared(column: Array, op: str, value: pa.Scalar) -> Array:

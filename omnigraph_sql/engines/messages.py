@@ -23,7 +23,7 @@ from omnigraph_sql.planner.logical import Branch, Direction, Tree, Vertex
 from omnigraph_udfs.arrays import Ints
 from omnigraph_udfs.csr import Csr
 from omnigraph_udfs.meet import meet_counts, meet_weights
-from omnigraph_udfs.messages import sum_over
+from omnigraph_udfs.messages import sum_edges, sum_over
 
 _OPPOSITE: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 _SENT = 8
@@ -177,6 +177,11 @@ def _collected(scope: Scope, branch: Branch, weights: Counts, parents: int) -> C
 
 def _over_edges(scope: Scope, branch: Branch, weights: Counts | None, parents: int) -> Counts:
     """Weights collected along the edges that satisfy the conditions of a branch."""
+    index = scope.index(branch.edge)
+    if index.has_all_ends and (weights is None or float(weights.max(initial=0)) * len(index.tails) < _MOST):
+        ends, others = (index.tails, index.heads) if branch.direction == "out" else (index.heads, index.tails)
+        kept = mask_of(scope, f"edge:{branch.edge}", branch.conditions)
+        return sum_edges(ends, others, kept, weights, size=parents)
     ends, others = _kept_edges(scope, branch)
     if weights is None:
         return np.bincount(ends, minlength=parents).astype(np.int64)

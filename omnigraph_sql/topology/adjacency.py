@@ -64,6 +64,12 @@ class GraphIndex:
         return self.topology.heads
 
     @property
+    def has_all_ends(self) -> bool:
+        """Whether every edge has both of its ends."""
+        found: bool = self._kept.get("all ends", lambda: bool((self.tails >= 0).all() and (self.heads >= 0).all()))
+        return found
+
+    @property
     def out(self) -> Csr:
         """Stored edges by source."""
         return self.topology.out

@@ -21,9 +21,11 @@ import numpy.typing as npt
 from omnigraph_udfs import few
 from omnigraph_udfs.arrays import Floats, Mask, Positions, frozen
 from omnigraph_udfs.csr import Csr
+from omnigraph_udfs.threads import in_threads, shares
 
-__all__ = ["count_over", "max_over", "min_over", "sum_over"]
+__all__ = ["count_over", "max_over", "min_over", "sum_edges", "sum_over"]
 
+EDGES_PER_THREAD = 1 << 18
 LIGHT = 8  # a sum over an edge is so much lighter than what else is done for one
 SAFE = 2**62  # far enough from the end of the 64-bit integers that an estimate in floating point decides
 
@@ -60,6 +62,40 @@ def _sums(csr: Csr, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     out = np.empty(csr.sources, values.dtype)
     messages.sums(csr.offsets, csr.targets, values, out)
     return out
+
+
+def sum_edges(
+    ends: npt.NDArray[Any], others: npt.NDArray[Any], kept: npt.ArrayLike, weights: Positions | None, *, size: int
+) -> Positions:
+    """For each of `size` vertices how many edges it is the end of, or the sum of the weights of their other ends.
+
+    Args:
+        ends: One end of every edge, a vertex.
+        others: The other end.
+        kept: Which of the edges count.
+        weights: A whole number for every vertex at the other end. Their sum over the edges must fit into 64 bits.
+        size: How many vertices there are at this end.
+
+    >>> sum_edges(np.array([0, 1, 1]), np.array([2, 0, 1]), [True, True, False], None, size=3).tolist()
+    [1, 1, 0]
+    """
+    mask = frozen(kept, np.bool_)
+    if few.is_enough(len(ends) // LIGHT):
+        given = mask.astype(np.float64) if weights is None else np.where(mask, weights[others], 0)
+        if weights is None or float(given.sum(dtype=np.float64)) < 2.0**53:
+            return np.bincount(ends, weights=given, minlength=size).astype(np.int64)
+    from omnigraph_udfs.kernels import tallies
+
+    def tally(share: tuple[int, int]) -> Positions:
+        some, out = slice(*share), np.zeros(size, np.int64)
+        if weights is None:
+            tallies.counts(ends[some], mask[some], out)
+        else:
+            tallies.sums(ends[some], others[some], mask[some], frozen(weights, np.int64), out)
+        return out
+
+    parts = in_threads(tally, shares(len(ends), EDGES_PER_THREAD))
+    return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
 
 
 def count_over(csr: Csr, keep: npt.ArrayLike) -> Positions:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph_udfs.csr import build
-from omnigraph_udfs.messages import count_over, max_over, min_over, sum_over
+from omnigraph_udfs.messages import count_over, max_over, min_over, sum_edges, sum_over
 from tests.unit.udfs.graphs import DIRECTIONS, Graph, graphs
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
@@ -26,6 +26,21 @@ def test_sums_and_counts(data: st.DataObject, graph: Graph, direction: str) -> N
     assert sum_over(csr, values).tolist() == [sum(values[each] for each in found) for found in neighbours]
     assert count_over(csr, keep).tolist() == [sum(keep[each] for each in found) for found in neighbours]
     assert sum_over(csr, keep).tolist() == count_over(csr, keep).tolist()
+
+
+@pytest.mark.parametrize("repeated", [1, 4000])
+@given(st.data())
+def test_edges_are_counted_and_weighed_at_an_end(repeated: int, data: st.DataObject) -> None:
+    vertices = st.integers(0, 6)
+    edges = data.draw(st.lists(st.tuples(vertices, vertices, st.booleans()), max_size=30))
+    weights = data.draw(st.lists(st.integers(0, 1 << 44), min_size=7, max_size=7))
+    ends, others, kept = (np.array([edge[place] for edge in edges] * repeated) for place in range(3))
+    ends, others, kept = ends.astype(np.int32), others.astype(np.int32), kept.astype(np.bool_)
+
+    counted = [repeated * sum(edge[0] == vertex and edge[2] for edge in edges) for vertex in range(7)]
+    assert sum_edges(ends, others, kept, None, size=7).tolist() == counted
+    weighed = [repeated * sum(weights[edge[1]] for edge in edges if edge[0] == vertex and edge[2]) for vertex in range(7)]
+    assert sum_edges(ends, others, kept, np.array(weights), size=7).tolist() == weighed
 
 
 @given(st.data(), graphs())
