@@ -143,6 +143,14 @@ def is_absence(error: Exception) -> bool:
     return not is_remote(error) and _errno(str(error)) is None and _MISSING.search(str(error)) is not None
 
 
+def is_conflict(error: Exception) -> bool:
+    """Whether Lance says that another commit came first; a path that has the word in it, on a full disk, is none."""
+    text = str(error)
+    if _errno(text) is not None or is_absence(error):
+        return False
+    return "conflict" in text.lower() or "Incompatible transaction" in text
+
+
 def plain(error: Exception) -> str:
     """The text of an error on one line, without the places in Lance's own source."""
     return " ".join(_SOURCE_PLACE.sub("", str(error)).split()) or type(error).__name__

@@ -9,10 +9,11 @@ nothing more to publish or to recover, because it is the same commit.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
-from lance.dataset import LanceOperation, Transaction
+from lance.dataset import LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.errors import Internal
@@ -25,12 +26,20 @@ AT_ONCE: Final = 64 << 20
 """Bytes of files that one write folds at most."""
 
 
-def fold(dataset: Any, transaction: Transaction) -> None:
-    """Let a staged write, an append or update of rows, also replace the small fragments if there are many."""
-    operation: Any = transaction.operation
+def folded(dataset: Any, operation: Any) -> Any | None:
+    """What an append or update becomes if it also replaces the small fragments; None if they are few, or it adds no rows.
+
+    Fragments that an index knows are left alone: nothing would tell it where their rows went.
+    """
+    if not (operation.fragments if isinstance(operation, LanceOperation.Append) else operation.new_fragments):
+        return None
     chosen = _small(dataset, operation)
     if len(chosen) < MANY or not all(_is_rewritable(field.type) for field in dataset.schema):
-        return
+        return None
+    known = {number for index in dataset.describe_indices() for each in index.segments for number in each.fragment_ids}
+    chosen = [fragment for fragment in chosen if fragment.fragment_id not in known]
+    if len(chosen) < MANY:
+        return None
     if isinstance(operation, LanceOperation.Append):
         operation = LanceOperation.Update(
             removed_fragment_ids=[],
@@ -39,9 +48,11 @@ def fold(dataset: Any, transaction: Transaction) -> None:
             fields_modified=[],
             update_mode="rewrite_rows",
         )
-    operation.removed_fragment_ids = [*operation.removed_fragment_ids, *(each.fragment_id for each in chosen)]
-    operation.new_fragments = [*_rewritten(dataset, chosen), *operation.new_fragments]
-    transaction.operation = operation
+    return replace(
+        operation,
+        removed_fragment_ids=[*operation.removed_fragment_ids, *(each.fragment_id for each in chosen)],
+        new_fragments=[*_rewritten(dataset, chosen), *operation.new_fragments],
+    )
 
 
 def _small(dataset: Any, operation: Any) -> list[Any]:

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
-from omnigraph_sql.errors import Conflict, Internal, NotFound, VersionReclaimed
+from omnigraph_sql.errors import Conflict, Internal, NotFound, Storage, VersionReclaimed
 from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_session, stage_new
 from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
-from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence
+from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence, is_conflict
 from omnigraph_sql.storage.filters import filtered
-from omnigraph_sql.storage.folding import fold
+from omnigraph_sql.storage.folding import folded
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.indexing import IndexSpec, IndexState
 from omnigraph_sql.storage.layout import btree_covers, fragments
@@ -323,14 +323,23 @@ class TableStorage:
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
     ) -> StagedHandle:
-        if kind in ("append", "merge", "rows"):
-            with guarded(handle.path):
-                fold(handle._dataset, transaction)
         self.objects.files.require_whole(_name(handle.path, handle.branch), new_fragments(transaction.operation))
+        if kind in ("append", "merge", "rows"):
+            transaction.operation = self._folded(handle, transaction.operation) or transaction.operation
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(
             handle.path, handle.branch, handle.version, kind, operation_id, transaction.uuid, int(rows), transaction
         )
+
+    def _folded(self, handle: SnapshotHandle, operation: Any) -> Any | None:
+        """A write that folds small fragments as well, if it can. One that cannot, leaves them and goes on."""
+        try:
+            found = folded(handle._dataset, operation)
+            if found is not None:
+                self.objects.files.require_whole(_name(handle.path, handle.branch), new_fragments(found))
+        except (*LANCE_ERRORS, Storage):
+            return None
+        return found
 
     def attribute(self, staged: StagedHandle, operation_id: str) -> StagedHandle:
         """The same staged write, marked with the operation that is about to commit it."""
@@ -366,7 +375,7 @@ class TableStorage:
                 handle._dataset, staged._transaction, max_retries=0, storage_options=self._options
             )
         except LANCE_ERRORS as error:
-            if "conflict" in str(error).lower() or "Incompatible transaction" in str(error):
+            if is_conflict(error):
                 text = f"{staged.path} was changed by another writer"
                 raise Conflict(text, reason="commit", hint="repeat the write") from error
             raise fault(error, staged.path) from error

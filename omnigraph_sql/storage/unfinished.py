@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,7 +37,9 @@ def new_file(directory: Path) -> Iterator[tuple[BinaryIO, str]]:
 
 def _locked(directory: Path) -> tuple[int, str]:
     while True:
-        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=directory)
+        name = str(directory / f"{_PREFIX}{secrets.token_hex(8)}")
+        # The rights are those the user gives to new files, as for the tables.
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.fstat(descriptor).st_nlink > 0:

@@ -26,7 +26,7 @@ class FileLocks:
         path = self._directory / file_name(key)
         try:
             self._directory.mkdir(exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise translate(error, str(path)) from error
         try:

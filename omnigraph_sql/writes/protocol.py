@@ -109,6 +109,15 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
         return commit(engine, branch, attempt, provenance)
 
 
+def published_before(engine: Engine, branch: str, attempt: Attempt[T], provenance: Provenance) -> Commit | None:
+    """The commit that an earlier publish under the same key made; raises if something else has moved what it relies on."""
+    fresh = engine.coordinator.fresh(engine.coordinator.require(branch))
+    found = _replay(engine, fresh, provenance)
+    if found is None:
+        check_expected(fresh, expected_pins(attempt))
+    return found
+
+
 def _refuse_schema_apply(engine: Engine) -> None:
     """While a schema is being applied nobody else writes; the lock is a branch, so it holds across processes."""
     if engine.coordinator.table.has_branch(LOCK_BRANCH):

@@ -115,3 +115,14 @@ def test_derived_files_are_tidied_by_the_next_that_is_written(tmp_path: Path) ->
     assert DerivedFiles(tmp_path).write("kind", "key", {}, {"numbers": np.arange(3)})
 
     assert unfinished(tmp_path) == []
+
+
+def test_others_may_read_what_the_user_lets_them(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        graph = og.init(tmp_path / "graph", "node Port { code: String @key }")
+    finally:
+        os.umask(before)
+    made = [path for path in Path(graph.uri).iterdir() if path.is_file()]
+    assert made
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o644}

@@ -100,3 +100,32 @@ def test_a_damaged_text_is_refused_and_changes_nothing(place: Place, damage: Any
 
     assert list(graph.export()) == []
     graph.load(lines(FIRST), mode="append")
+
+
+@pytest.mark.parametrize("load_id", ["..", "", "../nodes", "."])
+def test_a_staged_load_names_nothing_but_its_own_files(place: Place, load_id: str) -> None:
+    graph = og.init(place / "graph", SCHEMA)
+    graph.load(lines(FIRST), mode="append")
+    graph.create_branch("side")
+    before = list(graph.export())
+    entry = json.loads(graph.stage(lines(NEXT["append"]), mode="append", branch="side").to_json())
+    with pytest.raises(errors.BadRequest, match="not a staged load"):
+        StagedLoad.from_json(json.dumps({**entry, "load_id": load_id}))
+    for table in entry["tables"]:
+        table["spool"] = "_staged/../_schema.pg"
+    with pytest.raises(errors.BadRequest, match="outside of its directory"):
+        StagedLoad.from_json(json.dumps(entry))
+    assert list(graph.export()) == before
+
+
+def test_a_publish_is_repeated_after_its_rows_are_gone(place: Place) -> None:
+    graph = og.init(place / "graph", SCHEMA)
+    graph.load(lines(FIRST), mode="append")
+    graph.create_branch("side")
+    staged = graph.stage(lines(NEXT["append"]), mode="append", branch="side")
+    first = graph.publish(staged, idempotency_key="once")
+    content = list(graph.export("side"))
+    assert graph.publish(staged, idempotency_key="once").graph_commit_id == first.graph_commit_id
+    assert list(graph.export("side")) == content
+    with pytest.raises(errors.ExpectedVersionMismatch):
+        graph.publish(staged)
