@@ -311,8 +311,9 @@ def _settled(
 
 
 def _partitions(plan: SqlPlan, rows: int) -> int:
-    # Where there are no lists, and for few rows, dividing the work costs more than it brings.
-    return os.cpu_count() or 1 if rows > (BATCH_ROWS if _unfolds(plan) else MANY_ROWS) else 1
+    # Where nothing is done with the neighbours of each row, and for few rows, dividing the work costs more than it brings.
+    visits = _unfolds(plan) or any(isinstance(function, fn.CommonWeight) for function in plan.functions.values())
+    return os.cpu_count() or 1 if rows > (BATCH_ROWS if visits else MANY_ROWS) else 1
 
 
 def _unfolds(plan: SqlPlan) -> bool:

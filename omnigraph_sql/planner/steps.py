@@ -22,9 +22,11 @@ from omnigraph_sql.planner.logical import (
     Scan,
     ScanEdges,
     Step,
+    Tree,
     Vertex,
     Where,
     Without,
+    used_by,
 )
 from omnigraph_sql.planner.plan import Draft, Frame, column, into, slot
 
@@ -167,13 +169,18 @@ def _traversal(link: Link, start: str) -> fn.Function:
 def _meet(draft: Draft, frame: Frame, meet: Meet) -> Frame:
     assert frame.name is not None
     end = meet.vertex
-    first, second = meet.links
-    starts = first.other(end.variable), second.other(end.variable)
-    common = fn.Common((first.edge, second.edge), (first.seen_from(starts[0]), second.seen_from(starts[1])))
-    call = draft.call(common, *map(slot, starts))
+    first, second, common = _common(meet)
+    call = draft.call(common, slot(first), slot(second))
     kept = [slot(name) for name in frame.variables]
     select = exp.select(*kept, into(exp.Unnest(expressions=[call]), end.variable)).from_(exp.to_table(frame.name))
     return _restrict(draft, Frame(draft.cte(select), frame.variables | {end.variable: end.table_key}), end)
+
+
+def _common(meet: Meet) -> tuple[str, str, fn.Common]:
+    """Two variables, and the function of their common neighbours."""
+    first, second = meet.links
+    one, other = (link.other(meet.vertex.variable) for link in meet.links)
+    return one, other, fn.Common((first.edge, second.edge), (first.seen_from(one), second.seen_from(other)))
 
 
 def _close(draft: Draft, frame: Frame, link: Link) -> Frame:
@@ -257,6 +264,8 @@ def _without(draft: Draft, frame: Frame, negation: Negation) -> Frame:
 def _conditions_only(draft: Draft, frame: Frame, steps: Sequence[Step]) -> list[exp.Expression] | None:
     """The steps of a body as conditions on the rows, if that is all they are."""
     found: list[exp.Expression] = []
+    if not all(_asked_of(step) <= frame.variables.keys() for step in steps):
+        return None
     for step in steps:
         match step:
             case Where():
@@ -265,9 +274,28 @@ def _conditions_only(draft: Draft, frame: Frame, steps: Sequence[Step]) -> list[
                 found += [compare(draft, frame, each) for each in step.vertex.filters]
             case Close() if step.link.edge_variable is None:
                 found.append(_joined(draft, step.link))
+            case Meet() if not step.vertex.negations:
+                first, second, common = _common(step)
+                number = fn.CommonWeight(common.edges, common.directions, Tree(step.vertex))
+                found.append(_is_positive(draft.call(number, slot(first), slot(second))))
             case _:
                 return None
     return found or None
+
+
+def _asked_of(step: Step) -> set[str]:
+    """The variables that a condition or a meeting needs."""
+    match step:
+        case Where():
+            return set(used_by(step.condition))
+        case Restrict():
+            return {step.vertex.variable}
+        case Close():
+            return set(step.link.ends)
+        case Meet():
+            return {link.other(step.vertex.variable) for link in step.links}
+        case _:
+            return set()
 
 
 def _without_solutions(draft: Draft, frame: Frame, negation: Negation) -> Frame:

@@ -73,7 +73,8 @@ class Expander:
         if self._mode(len(sources), most) == "csr":
             near = self.index.neighbours(self.direction)
             if most == 1:
-                return has_edge(near, sources, destinations)
+                back = self.index.neighbours(OPPOSITE[self.direction]) if len(sources) > MANY else None
+                return has_edge(near, sources, destinations, back=back)
             return reaches(near, sources, destinations, least=least, most=most)
         found = self.neighbours(sources) if most == 1 else self.reach(sources, least, most)
         rows = found.rows()

@@ -24,6 +24,9 @@ from omnigraph_udfs.csr import Csr
 
 __all__ = ["Expansion", "expand", "expand_chunks", "functional", "has_any", "has_edge"]
 
+_LOOKED_AT = 1024
+_RUN = 4
+"""From runs as long as this on, going through the neighbours of the one vertex is better than looking for each."""
 
 @dataclass(frozen=True)
 class Expansion:
@@ -131,8 +134,14 @@ def has_any(csr: Csr, frontier: npt.ArrayLike, *, keep: npt.ArrayLike | None = N
     return found
 
 
-def has_edge(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike) -> Mask:
+def has_edge(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike, *, back: Csr | None = None) -> Mask:
     """Whether an edge leads from each source to the destination of the same row; never where either is -1.
+
+    Args:
+        csr: The adjacency.
+        sources: Where the edges would begin.
+        destinations: Where they would end.
+        back: The adjacency the other way round. Rows that come in runs of one destination are found faster there.
 
     Raises:
         IndexError: A vertex is not in the adjacency.
@@ -144,8 +153,19 @@ def has_edge(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike) -> M
     if len(tails) != len(heads):
         raise ValueError(f"{len(tails)} sources and {len(heads)} destinations: every row needs both")
     found = np.empty(len(tails), np.bool_)
-    hops.has_edge(csr.offsets, csr.targets, tails, heads, found)
+    if back is not None and _in_runs(heads):
+        hops.has_edge_in_runs(back.offsets, back.targets, heads, tails, found)
+    elif _in_runs(tails):
+        hops.has_edge_in_runs(csr.offsets, csr.targets, tails, heads, found)
+    else:
+        hops.has_edge(csr.offsets, csr.targets, tails, heads, found)
     return found
+
+
+def _in_runs(vertices: Positions) -> bool:
+    """Whether the same vertex often comes several times in a row, as far as the first ones tell."""
+    some = vertices[:_LOOKED_AT]
+    return len(some) > 1 and np.count_nonzero(np.diff(some)) * _RUN < len(some)
 
 
 def kept(csr: Csr, keep: npt.ArrayLike) -> Mask:

@@ -1,11 +1,14 @@
-"""What the kernels do, for a few values: loading compiled code takes half a second, which a small question is not worth.
+"""What the kernels do, for a few values: loading compiled code takes most of a second, which a small question is not worth.
 
-Each function gives what the kernel of the same name gives; the callers choose by size.
+Each function gives what the kernel of the same name gives; the callers choose by size. A process that goes on asking loads
+the compiled code meanwhile, in a thread of its own.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +26,45 @@ _UPPER = 0xFFFFFFFF00000000
 
 def is_enough(count: int) -> bool:
     """Whether NumPy will do for so many values: for many, only as long as nobody has loaded the compiled code."""
-    return count <= FEW or (count <= SOME and "numba" not in sys.modules)
+    if count <= FEW:
+        return True
+    if count > SOME or _compiled.is_loaded:
+        return False
+    _compiled.wanted(count)
+    return True
+
+
+class _Compiled:
+    """Whether the compiled code can be called at once, and what it would have been good for."""
+
+    def __init__(self) -> None:
+        self._spared = 0
+        self._loader: threading.Thread | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether somebody has loaded it, and is not still about to."""
+        return "numba" in sys.modules if self._loader is None else not self._loader.is_alive()
+
+    def wanted(self, count: int) -> None:
+        """Count values that went without it. From some number on it is loaded, for those to come."""
+        self._spared += count
+        if self._spared > SOME and self._loader is None:
+            # Not a daemon: a process must not end in the middle of it.
+            self._loader = threading.Thread(target=_load, name="omnigraph-kernels")
+            self._loader.start()
+
+
+def _load() -> None:
+    from omnigraph_udfs.kernels import tallies
+
+    # The first call of any kernel takes as long as loading does.
+    tallies.counts(np.zeros(1, np.int32), np.ones(1, np.bool_), np.zeros(1, np.int64))
+
+
+_compiled = _Compiled()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_compiled.__init__)  # type: ignore[misc]  # threads do not survive a fork
 
 
 def counts(offsets: Ints, frontier: Positions) -> Positions:

@@ -94,8 +94,10 @@ def sum_edges(
             tallies.sums(ends[some], others[some], mask[some], frozen(weights, np.int64), out)
         return out
 
-    parts = in_threads(tally, shares(len(ends), EDGES_PER_THREAD))
-    return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
+    found, *others_found = in_threads(tally, shares(len(ends), EDGES_PER_THREAD))
+    for other in others_found:
+        found += other
+    return found
 
 
 def count_over(csr: Csr, keep: npt.ArrayLike) -> Positions:

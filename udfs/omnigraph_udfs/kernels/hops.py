@@ -11,7 +11,9 @@ import numpy as np
 from omnigraph_udfs.arrays import Ints, Mask
 from omnigraph_udfs.kernels.jit import kernel
 
-__all__ = ["any_kept", "counts", "fill", "has_edge", "kept_counts", "kept_fill"]
+__all__ = ["any_kept", "counts", "fill", "has_edge", "has_edge_in_runs", "kept_counts", "kept_fill"]
+
+STEPS = 8
 
 
 @kernel
@@ -106,3 +108,34 @@ def has_edge(offsets: Ints, targets: Ints, sources: Ints, destinations: Ints, ou
                     high = middle
             found = low < offsets[source + 1] and targets[low] == destination
         out[row] = found
+
+
+@kernel
+def has_edge_in_runs(offsets: Ints, targets: Ints, held: Ints, wanted: Ints, out: Mask) -> None:
+    """As `has_edge`, for rows that come in runs of one vertex with ascending others: each run goes through its neighbours once.
+
+    Where the next one asked for is further away than a few steps, it is searched for.
+    """
+    vertex, before = -1, -1
+    place, end = 0, 0
+    for row in range(len(held)):
+        other = wanted[row]
+        if held[row] < 0 or other < 0:
+            out[row] = False
+            continue
+        if held[row] != vertex or other < before:
+            vertex = held[row]
+            place, end = offsets[vertex], offsets[vertex + 1]
+        before = other
+        near = min(place + STEPS, end)
+        while place < near and targets[place] < other:
+            place += 1
+        if place == near:
+            high = end
+            while place < high:
+                middle = (place + high) // 2
+                if targets[middle] < other:
+                    place = middle + 1
+                else:
+                    high = middle
+        out[row] = place < end and targets[place] == other
