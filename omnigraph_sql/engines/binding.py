@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph_sql.engines import ranking, traversal
 from omnigraph_sql.engines.masks import holds
 from omnigraph_sql.engines.messages import bind_messages, support
-from omnigraph_sql.engines.scope import Array, Bound, Scope
+from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.storage.columns import arrow_type
 
@@ -81,10 +83,41 @@ def _entries(kind: pa.DataType) -> Callable[[Array], int] | None:
 
 
 def _numbers(scope: Scope, function: fn.Number | fn.Numbered) -> Bound:
-    coded = scope.table(function.table_key).coded(function.column)
+    coded = [scope.table(key).coded(column) for key, column in function.places]
+    if len(coded) == 1:
+        (only,) = coded
+        if isinstance(function, fn.Number):
+            return Bound((pa.int64(),), pa.int32(), only.indices.take, at_hand=True)
+        return Bound((pa.int32(),), only.dictionary.type, only.dictionary.take, at_hand=True)
+    sizes = [len(each.dictionary) + 1 for each in coded]  # no text is one more
+    kind = pa.int32() if math.prod(sizes) < 2**31 else pa.int64()
     if isinstance(function, fn.Number):
-        return Bound((pa.int64(),), pa.int32(), coded.indices.take, at_hand=True)
-    return Bound((pa.int32(),), coded.dictionary.type, coded.dictionary.take, at_hand=True)
+        return Bound((pa.int64(),) * len(coded), kind, _combined(coded, sizes, kind), at_hand=True)
+    texts, size = coded[function.which].dictionary, sizes[function.which]
+    stride = math.prod(sizes[function.which + 1 :])
+
+    def text(number: Array) -> Array:
+        place = number.to_numpy() // stride % size
+        return texts.take(pa.array(place, mask=place == size - 1))
+
+    return Bound((kind,), texts.type, text, at_hand=True)
+
+
+def _combined(coded: list[pa.DictionaryArray], sizes: list[int], kind: pa.DataType) -> Callable[..., Array]:
+    """Positions, one for each column, to the number that their texts have together."""
+    numbered = [
+        np.append(each.indices.fill_null(size - 1).to_numpy(), np.int32(size - 1))  # the last is that of no position
+        for each, size in zip(coded, sizes, strict=True)
+    ]
+
+    def run(*positions: Array) -> Array:
+        found = np.zeros(len(positions[0]), kind.to_pandas_dtype())
+        for at, places, size in zip(positions, numbered, sizes, strict=True):
+            found *= size
+            found += places[numbers(at)]
+        return pa.array(found)
+
+    return run
 
 
 def _exact(exact: fn.Exact) -> Bound:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -97,6 +97,8 @@ class Running:
     frame: DataFrame
     give_back: Callable[[], None]
     """Called when it has come to its end, so that others make use of what is left."""
+    make: Callable[[], ExecutionPlan]
+    """Makes what DataFusion runs, or takes what it ran before."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Session:
     @cached_property
     def physical(self) -> ExecutionPlan:
         """What DataFusion runs."""
-        return self.running.frame.execution_plan()
+        return self.running.make()
 
     @property
     def notes(self) -> dict[str, str]:
@@ -271,7 +273,10 @@ class QueryEngine:
             planned.shelf.give(prepared)
             self._contexts.give(memory, setting, context)
 
-        return Running(context, context.create_dataframe_from_logical_plan(prepared.plan), give_back)
+        frame = context.create_dataframe_from_logical_plan(prepared.plan)
+        # What is measured of a run is added to what was measured before.
+        make = frame.execution_plan if execution.is_measured else partial(prepared.physical, frame, setting)
+        return Running(context, frame, give_back, make)
 
 
 class AskedFacts:
@@ -342,7 +347,8 @@ def _fresh(planned: Planned, binding: Binding, execution: Execution, setting: Se
         context.register_udf(udf(run, list(bound.arguments), bound.result, "immutable", name))
     for number, (name, sql) in enumerate(planned.stages, len(binding.relations)):
         _register(context, name, _settled(context, sql, binding.values, execution), number)
-    return Running(context, context.sql(planned.sql, param_values=binding.values), lambda: None)
+    frame = context.sql(planned.sql, param_values=binding.values)
+    return Running(context, frame, lambda: None, frame.execution_plan)
 
 
 def _register(context: SessionContext, name: str, batches: list[pa.RecordBatch], number: int) -> None:

@@ -95,6 +95,8 @@ class Execution:
         self.is_shown = False
         """Whether rows were handed out already."""
         self.is_stopped = False
+        self.is_measured = False
+        """Whether somebody wants to know what each operator did in this run."""
         self.allowance = allowance
         """How many rows it may go through in the thread that asked for it."""
         self.left: int | None = None

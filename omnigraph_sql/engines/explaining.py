@@ -46,6 +46,7 @@ def analyze(engine: QueryEngine, order: Order) -> Explanation:
 
 
 def _session(engine: QueryEngine, order: Order, execution: Execution) -> Session:
+    execution.is_measured = True
     with execution.clock.running():
         return engine.session(order, execution)
 

@@ -132,7 +132,7 @@ def _whole(column: Array, op: str, value: pa.Scalar) -> Mask:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _compared(column: Array, op: str, value: pa.Scalar) -> Array:

@@ -60,10 +60,12 @@ class Reader:
         """An expression as people would write it."""
         text = _SAME.sub(r"\1", _NUMBER.sub("place", _PLACE.sub("", _UNNESTED.sub("it", text))))
         for name, function in self.session.planned.plan.functions.items():
-            if isinstance(function, fn.Get | fn.IdRank | fn.Number):
+            if isinstance(function, fn.Get | fn.IdRank):
                 column = "id" if isinstance(function, fn.IdRank) else function.column
                 type_ = function.table_key.partition(":")[2]
                 text = re.sub(rf"\b{name}\(([^()]*)\)", rf"\1.{column}", text).replace(f"v.{column}", f"{type_}.{column}")
+            if isinstance(function, fn.Number):
+                text = re.sub(rf"\b{name}\(([^()]*)\)", partial(_texts, function), text)
             if isinstance(function, fn.Holds):
                 text = re.sub(rf"\b{name}\(([^()]*)\)", partial(self._conditions, function), text)
         return _clipped(text)
@@ -194,6 +196,10 @@ _MAKERS: dict[str, Callable[[Reader, str, tuple[Step, ...]], Step]] = {
     "WindowAggExec": Reader.rank,
     "EmptyExec": Reader.nothing,
 }
+
+
+def _texts(number: fn.Number, call: re.Match[str]) -> str:
+    return ", ".join(f"{of}.{column}" for of, (_, column) in zip(re.split(r",\s*", call[1]), number.places, strict=True))
 
 
 def _clipped(text: str) -> str:

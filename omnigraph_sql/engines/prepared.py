@@ -6,6 +6,7 @@ functions for what it does when it is called. So it can be kept as long as the t
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +15,20 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as pads
-from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, udf
+from datafusion import DataFrame, ExecutionPlan, RuntimeEnvBuilder, SessionConfig, SessionContext, udf
 from datafusion.plan import LogicalPlan
 
 from omnigraph_sql.engines.scope import Array, Bound
 
 _IDLE = 8
+_STATELESS = re.compile(
+    r"\s*(ProjectionExec|FilterExec|UnnestExec|CooperativeExec|DatasetExec"
+    r"|SortExec: expr=\[.*\], preserve_partitioning=\[false\]"
+    r"|AggregateExec: mode=Single, gby=\[[^\]]+\], aggr=\[[^\]]*\]"
+    r"|AggregateExec: mode=Single, gby=\[\], aggr=\[(?!.*\b(min|max)\()[^\]]*\])(:.*)?"
+)
+"""Operators that remember nothing of a run. A sort with a limit keeps what it knows of the best rows, to skip others,
+and so may a minimum of all rows."""
 Setting: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -49,6 +58,16 @@ class Prepared:
         for (name, arguments, result), slot in zip(asked.functions, self._slots, strict=True):
             context.register_udf(udf(slot, list(arguments), result, "immutable", name))
         self.plan: LogicalPlan = context.sql(sql).optimized_logical_plan()
+        self._physical: tuple[Setting, ExecutionPlan] | None = None
+
+    def physical(self, frame: DataFrame, setting: Setting) -> ExecutionPlan:
+        """What DataFusion runs. It is kept for the next run with the same settings, if nothing of a run stays in it."""
+        if self._physical is not None and self._physical[0] == setting:
+            return self._physical[1]
+        made = frame.execution_plan()
+        if all(_STATELESS.fullmatch(line) for line in made.display_indent().splitlines()):
+            self._physical = setting, made
+        return made
 
     def load(self, rows: pa.RecordBatch, runs: Sequence[Callable[..., Array]]) -> None:
         """Say what the next run is about."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from omnigraph_compiler import PropType
 from omnigraph_sql.planner.conditions import Simple
@@ -48,42 +49,57 @@ class IdRank:
         return f"the place of the id among those of {self.table_key}"
 
 
+Place: TypeAlias = tuple[str, str]
+"""The key of a table, and a column of it."""
+
+
 @dataclass(frozen=True)
 class Number:
-    """Position to the number of its text among the different texts of a column, in their order; null for none."""
+    """Positions to the numbers of their texts among the different texts of a column, in their order; null for none.
 
-    table_key: str
-    column: str
+    The numbers of several columns are one number.
+    """
+
+    places: tuple[Place, ...]
 
     @property
     def wish(self) -> str:
-        return f"{_type(self.table_key)}_{self.column}_number"
+        return f"{_wish(self.places)}_number"
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return (self.table_key,)
+        return tuple(dict.fromkeys(key for key, _ in self.places))
 
     def __str__(self) -> str:
-        return f"the number of `{self.column}` of {self.table_key}"
+        return f"the number of {_shown(self.places)}"
 
 
 @dataclass(frozen=True)
 class Numbered:
-    """The number of a text to the text."""
+    """The number of a text, or of several, to one of them."""
 
-    table_key: str
-    column: str
+    places: tuple[Place, ...]
+    which: int
 
     @property
     def wish(self) -> str:
-        return f"{_type(self.table_key)}_{self.column}_numbered"
+        return f"{_wish((self.places[self.which],))}_numbered"
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return (self.table_key,)
+        return (self.places[self.which][0],)
 
     def __str__(self) -> str:
-        return f"the `{self.column}` of {self.table_key} with a number"
+        key, column = self.places[self.which]
+        return f"the `{column}` of {key} with a number"
+
+
+def _wish(places: tuple[Place, ...]) -> str:
+    return "_".join(f"{_type(key)}_{column}" for key, column in places)
+
+
+def _shown(places: tuple[Place, ...]) -> str:
+    return " and ".join(f"`{column}` of {key}" for key, column in places)
 
 
 @dataclass(frozen=True)

@@ -249,8 +249,8 @@ class Logical:
     forks: tuple[Fork, ...] = ()
     spreads: tuple[Spread, ...] = ()
     steps: tuple[Step, ...] = ()
-    numbered: frozenset[ir.PropertyRef] = frozenset()
-    """Texts that groups are told by, which have numbers of their own."""
+    numbered: tuple[ir.PropertyRef, ...] = ()
+    """Texts that groups are told by, which have one number together."""
     applied: tuple[str, ...] = ()
     """What the rules did, for people."""
 

@@ -90,10 +90,10 @@ def _group(draft: Draft, frame: Frame, expr: ir.Expr, told: Told, plan: Logical)
         key = fn.Get(table_key, expr.property, expr.type, expr.type.scalar in FLOATS)
         return _Group(slot(expr.variable), partial(draft.call, get), partial(draft.call, key))
     if isinstance(expr, ir.PropertyRef) and expr in plan.numbered:
-        place = frame.variables[expr.variable], expr.property
-        text = partial(draft.call, fn.Numbered(*place))
+        places = tuple((frame.variables[each.variable], each.property) for each in plan.numbered)
+        text = partial(draft.call, fn.Numbered(places, plan.numbered.index(expr)))
         # Numbers sort alike, but DataFusion 54 drops a column to sort by that groups are told by and that is not shown.
-        return _Group(draft.call(fn.Number(*place), slot(expr.variable)), text, text)
+        return _Group(draft.call(fn.Number(places), *(slot(each.variable) for each in plan.numbered)), text, text)
     return _Group(operand(draft, frame, expr), itself, itself)
 
 

@@ -39,3 +39,20 @@ def test_a_negation_between_two_bound_nodes_is_a_condition(graph: og.Graph) -> N
 
     assert graph.query(text).to_pylist() == [{"n": COUNT}]
     assert "anti" not in graph.explain(text).sql.lower()
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept_out"), [("", [0, 1, 2, 3, 4, 5]), ("$x.depth > 2", [2, 3, 4]), ("$x.depth = $depth", [3])]
+)
+def test_a_negated_meeting_is_a_condition(graph: og.Graph, condition: str, kept_out: list[int]) -> None:
+    """Two hops lead from each port to the one after the next, over a port with a depth."""
+    declared = "($depth: I32)" if "$depth" in condition else "()"
+    body = f"$a lane $m $m lane $b not {{ $a lane $x $x lane $b {condition} }}"
+    text = f"query q{declared} {{ match {{ {body} }} return {{ $a.code }} }}"
+    params = {"depth": 4} if "$depth" in condition else None
+    through = {n: (n + 1) % COUNT for n in range(COUNT)}
+
+    rows = {row["a.code"] for row in graph.query(text, params=params).to_pylist()}
+
+    assert rows == {f"P{n}" for n in through if n not in kept_out}
+    assert "anti" not in graph.explain(text, params=params).sql.lower()

@@ -42,6 +42,18 @@ query by_name($age: I32) {
   return { $p.number, $p.name, count($q) as n } order { n desc } limit 2
 }
 """
+EXTREMES = """
+query extremes($most: I32) {
+  match { $p: Person $p.age <= $most }
+  return { min($p.age) as low, max($p.age) as high, avg($p.age) as mean, count($p) as n }
+}
+"""
+BY_AGE = """
+query by_age($key: I64) {
+  match { $p: Person { number: $key } $p $w:knows $q }
+  return { $q.age, min($w.since) as first, max($w.since) as last } order { $q.age desc }
+}
+"""
 
 
 def links() -> list[tuple[int, int]]:
@@ -84,6 +96,19 @@ def by_name(above: int) -> list[tuple[int, str, int]]:
     return [(n, f"n{n}", counts[n]) for n in sorted(counts, key=lambda n: (-counts[n], n)) if counts[n]][:2]
 
 
+def extremes(most: int) -> tuple[Any, ...]:
+    ages = [age(n) for n in range(PEOPLE) if age(n) <= most]
+    return (min(ages), max(ages), sum(ages) / len(ages), len(ages)) if ages else (None, None, None, 0)
+
+
+def by_age(key: int) -> list[tuple[int, int, int]]:
+    years: dict[int, list[int]] = {}
+    for a, b in links():
+        if a == key:
+            years.setdefault(age(b), []).append(2000 + (a + b) % 20)
+    return [(each, min(years[each]), max(years[each])) for each in sorted(years, reverse=True)]
+
+
 Case = tuple[str, dict[str, Any], list[tuple[Any, ...]]]
 
 
@@ -99,6 +124,9 @@ def cases(number: int) -> list[Case]:
         (KNOWN, {"age": some}, [(sum(age(a) < some for a, _ in links()),)]),
         (COUNT, {}, [(PEOPLE,)]),
         (BY_NAME, {"age": some}, by_name(some)),
+        (EXTREMES, {"most": some}, [extremes(some)]),
+        (EXTREMES, {"most": -1}, [extremes(-1)]),
+        (BY_AGE, {"key": key}, by_age(key)),
     ]
 
 
@@ -158,3 +186,11 @@ def test_an_explanation_shows_the_values_that_rows_are_compared_with(graph: og.G
     assert "age >= 30" in str(told)
     assert told.rows == len(friends(7, 30))
     assert told.steps.rows == told.rows
+
+
+def test_what_runs_before_an_analysis_is_no_part_of_it(graph: og.Graph) -> None:
+    check(graph, range(3))
+    told = graph.explain(BY_AGE, params={"key": 7}, analyze=True)
+
+    assert told.steps.rows == told.rows == len(by_age(7))
+    check(graph, range(3))

@@ -78,3 +78,9 @@ def test_an_explanation_says_so(graph: og.Graph, tmp_path: Path) -> None:
     assert "groups by numbers of $p.nick, $q.kind" in told.rules
     few = og.init(tmp_path / "graph", SCHEMA)
     assert not [rule for rule in few.explain(BOTH, params={"year": 2000}).rules if "numbers" in rule]
+
+
+def test_an_analysis_names_the_texts(graph: og.Graph) -> None:
+    told = graph.explain(BOTH, params={"year": 2000}, analyze=True)
+
+    assert any("$p.nick, $q.kind" in line for line in told.steps.lines())

@@ -28,6 +28,7 @@ _LOOKED_AT = 1024
 _RUN = 4
 """From runs as long as this on, going through the neighbours of the one vertex is better than looking for each."""
 
+
 @dataclass(frozen=True)
 class Expansion:
     """Destinations of consecutive input rows.
@@ -165,7 +166,7 @@ def has_edge(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike, *, b
 def _in_runs(vertices: Positions) -> bool:
     """Whether the same vertex often comes several times in a row, as far as the first ones tell."""
     some = vertices[:_LOOKED_AT]
-    return len(some) > 1 and np.count_nonzero(np.diff(some)) * _RUN < len(some)
+    return len(some) > 1 and bool(np.count_nonzero(np.diff(some)) * _RUN < len(some))
 
 
 def kept(csr: Csr, keep: npt.ArrayLike) -> Mask:

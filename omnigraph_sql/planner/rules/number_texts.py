@@ -1,7 +1,11 @@
-"""Groups by texts as groups by numbers."""
+"""Groups by texts as groups by numbers.
+
+Several texts have one number together: an engine finds the group of a number several times as fast as that of two.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,6 +17,8 @@ from omnigraph_sql.storage.columns import arrow_type
 
 _MANY = 4096
 """Fewer rows than this are grouped as they are."""
+_MOST = 2**62
+"""What all texts together need fewer numbers than."""
 
 
 def number_texts(query: Logical, estimate: Estimate) -> Logical:
@@ -27,10 +33,12 @@ def number_texts(query: Logical, estimate: Estimate) -> Logical:
         and arrow_type(expr.type) == pa.string()
         and rows > max(_MANY, estimate.size(query.pattern.vertex(expr.variable)))
     ]
-    if not found:
+    numbered = tuple(dict.fromkeys(found))
+    numbers = math.prod(estimate.size(query.pattern.vertex(each.variable)) + 1 for each in numbered)
+    if not numbered or numbers >= _MOST:
         return query
-    names = ", ".join(f"${each.variable}.{each.property}" for each in found)
-    return replace(query, numbered=frozenset(found)).with_note(f"groups by numbers of {names}")
+    names = ", ".join(f"${each.variable}.{each.property}" for each in numbered)
+    return replace(query, numbered=numbered).with_note(f"groups by numbers of {names}")
 
 
 def _variables(output: ir.Aggregate) -> set[str]:

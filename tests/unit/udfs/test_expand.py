@@ -87,6 +87,30 @@ def test_an_edge_is_there_or_not(data: st.DataObject, graph: Graph, direction: s
     ]
 
 
+@given(st.data(), graphs(), DIRECTIONS, st.booleans())
+def test_edges_asked_for_in_runs(data: st.DataObject, graph: Graph, direction: str, held_is_source: bool) -> None:
+    """One vertex many times in a row, with others that mostly ascend, are none, or begin again."""
+    vertices = st.integers(-1, graph.vertices - 1)
+    others = st.lists(st.integers(-1, graph.vertices - 1), min_size=1, max_size=9)
+    runs = data.draw(st.lists(st.tuples(vertices, others, st.booleans()), min_size=1, max_size=8))
+    pairs = [(one, other) for one, run, ascends in runs for other in (sorted(run) if ascends else run) * 5]
+    pairs = pairs if held_is_source else [(other, one) for one, other in pairs]
+    back = graph.adjacency({"out": "in", "in": "out", "both": "both"}[direction])
+    given_pairs = [source for source, _ in pairs], [target for _, target in pairs]
+
+    expected = [source >= 0 and target >= 0 and target in graph.neighbours(source, direction) for source, target in pairs]
+    assert has_edge(graph.adjacency(direction), *given_pairs, back=back).tolist() == expected
+    assert has_edge(graph.adjacency(direction), *given_pairs).tolist() == expected
+
+
+def test_one_vertex_with_very_many_neighbours_in_a_run() -> None:
+    """What is asked for lies far apart, so that it is searched for."""
+    star = build([0] * 500, range(0, 1000, 2), sources=1000, width=1000)
+    asked = list(range(0, 1000, 37))
+
+    assert has_edge(star, [0] * len(asked), asked).tolist() == [each % 2 == 0 for each in asked]
+
+
 @given(graphs())
 def test_functional_edges_are_recognised(graph: Graph) -> None:
     targets = functional(graph.adjacency("out"))

@@ -57,6 +57,23 @@ print(build([0], [1], sources=2, width=2).targets.tolist())
     assert result.stdout == "[1]\n", result.stderr
 
 
+def test_a_process_that_goes_on_asking_loads_compiled_code_meanwhile() -> None:
+    script = """
+import sys, time
+from omnigraph_udfs import few
+assert few.is_enough(few.SOME)
+print("numba" in sys.modules)
+until = time.monotonic() + 100
+while few.is_enough(few.SOME) and time.monotonic() < until:
+    time.sleep(0.05)
+print("numba" in sys.modules, few.is_enough(few.FEW))
+"""
+
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+
+    assert result.stdout == "False\nTrue True\n", result.stderr
+
+
 def test_answers_are_the_same_from_many_threads() -> None:
     random = np.random.default_rng(8)
     lanes = distinct(build(random.integers(0, 500, 2000), random.integers(0, 500, 2000), sources=500, width=500))

@@ -112,7 +112,7 @@ def has_edge(offsets: Ints, targets: Ints, sources: Ints, destinations: Ints, ou
 
 @kernel
 def has_edge_in_runs(offsets: Ints, targets: Ints, held: Ints, wanted: Ints, out: Mask) -> None:
-    """As `has_edge`, for rows that come in runs of one vertex with ascending others: each run goes through its neighbours once.
+    """As `has_edge`, for runs of one vertex with ascending others: each run goes through its neighbours once.
 
     Where the next one asked for is further away than a few steps, it is searched for.
     """
