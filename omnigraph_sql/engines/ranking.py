@@ -18,7 +18,7 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.search.columns import terms
 from omnigraph_udfs.fusion import Arm, K, rrf
-from omnigraph_udfs.ranking import least
+from omnigraph_udfs.ranking import by_id, least
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -108,7 +108,11 @@ def _choose(scope: Scope, top: fn.Top | fn.FusedTop) -> Choose:
 
     def choose(candidates: Positions | None) -> Ranked:
         found = search(candidates).best(top.limit)
-        return {"v": found.positions, "r": sign * found.values}
+        if not top.placed:
+            return {"v": found.positions, "r": sign * found.values}
+        _, ids = scope.table(top.by.table_key).order(scope.given)
+        first = by_id(found.values, found.positions, ids, limit=top.limit)
+        return {"v": found.positions[first], "r": sign * found.values[first], "p": np.arange(1, len(first) + 1)}
 
     return choose
 

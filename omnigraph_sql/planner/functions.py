@@ -316,6 +316,8 @@ class Top:
     limit: int | None
     of: Nodes | None = None
     """Which of the entities; None for all, or where they are handed over."""
+    placed: bool = False
+    """Whether those that tie go by id, so that there are not more than the limit says; `p` is then the place of each."""
 
     @property
     def wish(self) -> str:

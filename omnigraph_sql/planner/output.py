@@ -16,7 +16,7 @@ from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.expressions import expression, operand, sort_key
 from omnigraph_sql.planner.logical import Logical
 from omnigraph_sql.planner.plan import Draft, Frame, column, ordered, slot
-from omnigraph_sql.planner.ranking import fused, ranked, with_score
+from omnigraph_sql.planner.ranking import fused, is_placed, ranked, with_score
 
 
 def shown_rows(draft: Draft, frame: Frame, plan: Logical) -> exp.Select:
@@ -24,6 +24,7 @@ def shown_rows(draft: Draft, frame: Frame, plan: Logical) -> exp.Select:
         return _grouped(draft, frame, plan.output, plan)
     matches = frame
     rank = None if plan.order is None else plan.order.rank
+    placed = is_placed(draft, plan)
     extra: list[str] = []
     order: list[exp.Expression] = []
     if isinstance(rank, ir.Rrf):
@@ -32,12 +33,13 @@ def shown_rows(draft: Draft, frame: Frame, plan: Logical) -> exp.Select:
     elif rank is not None:
         frame = ranked(draft, frame, rank, plan)
         extra, order = ["$$rank"], [ordered(column("$$rank"), descending=isinstance(rank, ir.Bm25))]
+        extra, order = (["$$rank", "$$place"], [ordered(column("$$place"))]) if placed else (extra, order)
     for item in plan.output.items:
         if isinstance(item.expr, ir.Rrf) and item.expr not in draft.fused:
             frame = with_score(draft, frame, extra, item.expr, plan, matches)
             extra.append(draft.fused[item.expr])
-    order += _order(draft, frame, plan)
-    if plan.limit is not None:
+    order += [] if placed else _order(draft, frame, plan)
+    if plan.limit is not None and not placed:
         frame = _cut(draft, frame, extra, order, plan.limit)
         order = []
     assert frame.name is not None

@@ -22,7 +22,28 @@ def ranked(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25, plan: Logical
     limit = None if plan.limit is None else plan.limit.count
     if by is None or (limit is None and _whole_match(draft, plan) is None):
         return _scored(draft, frame, rank)
-    return _best(draft, frame, rank.field.variable, fn.Top(by, limit), plan, {"r": "$$rank"})
+    placed = is_placed(draft, plan)
+    ranks = {"r": "$$rank", "p": "$$place"} if placed else {"r": "$$rank"}
+    return _best(draft, frame, rank.field.variable, fn.Top(by, limit, placed=placed), plan, ranks)
+
+
+def is_placed(draft: Draft, plan: Logical) -> bool:
+    """Whether the first rows are the best entities, one row each, whose order nothing but their ids decides."""
+    if plan.order is None or plan.limit is None or _whole_match(draft, plan) is None:
+        return False
+    rank = plan.order.rank
+    if not isinstance(rank, ir.Rrf):
+        return rank is not None and _is_measured(rank) and not plan.order.keys and _is_id(plan.order.tie_break, rank)
+    return _is_measured(rank.first) and _is_measured(rank.second) and isinstance(rank.k, ir.ParamRef | ir.Constant | None)
+
+
+def _is_id(tie_break: Sequence[ir.Expr], rank: ir.Nearest | ir.Bm25) -> bool:
+    return tie_break[:1] == (ir.IdRef(rank.field.variable),)
+
+
+def _is_measured(rank: ir.Nearest | ir.Bm25) -> bool:
+    """Whether what ranks an entity is the same for all rows."""
+    return isinstance(rank.query, ir.ParamRef | ir.Constant)
 
 
 def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
@@ -39,8 +60,9 @@ def fused(draft: Draft, frame: Frame, rrf: ir.Rrf, plan: Logical) -> Frame:
 
 def _measure(draft: Draft, frame: Frame, rank: ir.Nearest | ir.Bm25) -> fn.Bm25Score | fn.Distance | None:
     """What ranks an entity, if it is the same for all rows."""
-    if not isinstance(rank.query, ir.ParamRef | ir.Constant):
+    if not _is_measured(rank):
         return None
+    assert isinstance(rank.query, ir.ParamRef | ir.Constant)
     table_key, query = frame.variables[rank.field.variable], draft.input(rank.query)
     if isinstance(rank, ir.Bm25):
         return fn.Bm25Score(table_key, rank.field.property, query)
