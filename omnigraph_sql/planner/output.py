@@ -33,7 +33,8 @@ def shown_rows(draft: Draft, frame: Frame, plan: Logical) -> exp.Select:
     elif rank is not None:
         frame = ranked(draft, frame, rank, plan)
         extra, order = ["$$rank"], [ordered(column("$$rank"), descending=isinstance(rank, ir.Bm25))]
-        extra, order = (["$$rank", "$$place"], [ordered(column("$$place"))]) if placed else (extra, order)
+        if placed:
+            extra, order = ["$$rank", "$$place"], [ordered(column("$$place"))]
     for item in plan.output.items:
         if isinstance(item.expr, ir.Rrf) and item.expr not in draft.fused:
             frame = with_score(draft, frame, extra, item.expr, plan, matches)
