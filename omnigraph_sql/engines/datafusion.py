@@ -21,7 +21,8 @@ from omnigraph_sql.engines.kept import Kept
 from omnigraph_sql.engines.limits import Limits
 from omnigraph_sql.engines.prepared import Contexts, Prepared, Setting, Shelf, asked, context_of
 from omnigraph_sql.engines.scope import Bound, Scope
-from omnigraph_sql.engines.streaming import Stream
+from omnigraph_sql.engines.streaming import Complete, Stream
+from omnigraph_sql.engines.totals import counted
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.build import build, build_positions
@@ -183,12 +184,18 @@ class QueryEngine:
         stages = tuple((name, render(tree)) for name, tree in plan.stages)
         return self._plans.put(key, Planned(plan, render(plan.tree), stages, tuple(asked.answers.items())))
 
-    def start(self, order: Order) -> Stream:
+    def start(self, order: Order) -> Stream | Complete:
         """Run a query until its first rows are there."""
 
-        def run(execution: Execution) -> Stream:
+        def run(execution: Execution) -> Stream | Complete:
             with execution.clock.running():
-                session = self.session(order, execution)
+                scope = self.scope(order, execution)
+                planned = self.planned(order, scope)
+                if planned.plan.total is not None and scope.given.mode is None:
+                    number = pa.array([counted(scope, planned.plan.total)], pa.int64())
+                    execution.clock.check()
+                    return Complete(pa.RecordBatch.from_arrays([number] * len(order.schema), schema=order.schema))
+                session = self._bound(planned, scope, execution)
             stream = session.stream(execution, order.schema)
             stream.read_ahead(READ_AHEAD_ROWS)
             return stream
@@ -234,7 +241,10 @@ class QueryEngine:
     def session(self, order: Order, execution: Execution) -> Session:
         """Plan a query, and bind everything that its SQL names to the data of its snapshot."""
         scope = self.scope(order, execution)
-        found = self._session(self.planned(order, scope), scope, execution)
+        return self._bound(self.planned(order, scope), scope, execution)
+
+    def _bound(self, planned: Planned, scope: Scope, execution: Execution) -> Session:
+        found = self._session(planned, scope, execution)
         if found.is_short and execution.allowance > max(map(len, found.binding.relations.values())):
             execution.left = execution.allowance
         return found

@@ -53,12 +53,23 @@ def matching_among(scope: Scope, table_key: str, conditions: Sequence[Simple], a
     return _narrowed(scope, scope.table(table_key), bound, among)
 
 
+def satisfying(scope: Scope, table_key: str, conditions: Sequence[Simple], at: Positions) -> Positions:
+    """Which of some positions have rows that satisfy all conditions: their places among these."""
+    bound = [(each, bind(Compared(each.value, each.op, each.type), scope.params)) for each in conditions]
+    return _places(scope, scope.table(table_key), bound, at)
+
+
 def _narrowed(scope: Scope, table: TableData, bound: list[tuple[Simple, pa.Scalar]], found: Positions) -> Positions:
+    return found[_places(scope, table, bound, found)]
+
+
+def _places(scope: Scope, table: TableData, bound: list[tuple[Simple, pa.Scalar]], at: Positions) -> Positions:
+    places = np.arange(len(at))
     for condition, value in bound:
         gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
-        holds = _compared(gather(pa.array(found)), condition.op, value)
-        found = found[pc.indices_nonzero(holds).to_numpy().astype(np.int64)]
-    return found
+        holds = _compared(gather(pa.array(at[places])), condition.op, value)
+        places = places[pc.indices_nonzero(holds).to_numpy().astype(np.int64)]
+    return places
 
 
 def holds(scope: Scope, asked: fn.Holds) -> Bound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -63,6 +64,8 @@ class Scope:
     trace: Trace = field(default_factory=Trace)
     memo: dict[Hashable, Any] = field(default_factory=dict)
     """What the functions of one plan share."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held by whoever adds to it while the plan runs."""
 
     def table(self, table_key: str) -> TableData:
         """The columns of a table."""

@@ -150,6 +150,27 @@ async def _advance(source: Any, rows: int) -> tuple[list[pa.RecordBatch], bool]:
     return batches, True
 
 
+class Complete:
+    """Rows that are all there."""
+
+    is_done = True
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch: pa.RecordBatch | None = batch
+
+    def next(self) -> pa.RecordBatch | None:
+        """The batch, once."""
+        found, self._batch = self._batch, None
+        return found
+
+    def cancel(self) -> None:
+        """There is nothing left to stop."""
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        self._batch = None
+
+
 class _Loop(asyncio.SelectorEventLoop):
     """Counts the threads of the engine that are handing over a batch; they are not done when the reader has it."""
 

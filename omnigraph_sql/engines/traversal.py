@@ -29,7 +29,7 @@ def nodes(scope: Scope, asked: fn.Nodes | fn.Lookup) -> npt.NDArray[np.int64]:
     """The positions of a relation of nodes."""
     if isinstance(asked, fn.Nodes):
         return matching(scope, f"node:{asked.type}", asked.conditions)
-    found = _with_key(scope, scope.catalog.nodes[asked.type], [scope.values[name] for name in asked.values])
+    found = with_key(scope, scope.catalog.nodes[asked.type], [scope.values[name] for name in asked.values])
     if found is not None:
         return found
     return np.arange(scope.table(f"node:{asked.type}").size)  # of another type than the key: the comparison decides
@@ -54,10 +54,11 @@ def look_up(scope: Scope, vertex: Vertex) -> npt.NDArray[np.int64] | None:
         return None
     if any(node.properties[name].type.scalar != "String" for name in node.key or ()):
         return None
-    return _with_key(scope, node, [python_value(value, scope.params) for value in given])
+    return with_key(scope, node, [python_value(value, scope.params) for value in given])
 
 
-def _with_key(scope: Scope, node: NodeType, values: list[Any]) -> npt.NDArray[np.int64] | None:
+def with_key(scope: Scope, node: NodeType, values: list[Any]) -> npt.NDArray[np.int64] | None:
+    """The position of the node with a key, if there is one. None if they are no values of the key: comparing decides."""
     assert node.key is not None
     if any(value is None for value in values):
         return np.empty(0, np.int64)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from omnigraph_compiler import Catalog, ir
 from omnigraph_sql.planner.estimate import Estimate
 from omnigraph_sql.planner.expressions import operand
 from omnigraph_sql.planner.lift import lift
-from omnigraph_sql.planner.logical import Facts, Logical, Pattern, Vertex
+from omnigraph_sql.planner.logical import Facts, Logical, Pattern, Scan, Vertex
 from omnigraph_sql.planner.output import shown_rows
-from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, SqlPlan, slot
+from omnigraph_sql.planner.plan import FLOAT64, Draft, Frame, SqlPlan, Total, slot
 from omnigraph_sql.planner.rules import apply_rules
 from omnigraph_sql.planner.steps import matched
 
@@ -21,7 +23,24 @@ def build(plan: ir.ReadPlan, catalog: Catalog, facts: Facts) -> SqlPlan:
     draft = Draft(catalog)
     draft.hanging = dict(query.hanging)
     tree = shown_rows(draft, matched(draft, Frame(None), query.steps), query)
-    return _finished(draft, tree, query)
+    return replace(_finished(draft, tree, query), total=_total(query))
+
+
+def _total(query: Logical) -> Total | None:
+    """What a query counts, if all it does is count the matches of one vertex and of what hangs on it."""
+    if not isinstance(query.output, ir.Aggregate) or query.may_be_void or (query.limit and query.limit.count < 1):
+        return None
+    if not all(
+        isinstance(item.expr, ir.AggregateCall)
+        and item.expr.function == "count"
+        and isinstance(item.expr.argument, ir.IdRef)
+        for item in query.output.items
+    ):
+        return None
+    match query.steps:
+        case (Scan(vertex),) if not vertex.conditions[1] and all(each.branches is not None for each in vertex.negations):
+            return Total(vertex, query.branches(vertex.variable))
+    return None
 
 
 def build_positions(vertex: Vertex, value: ir.PropertyRef | None, catalog: Catalog, facts: Facts) -> SqlPlan:

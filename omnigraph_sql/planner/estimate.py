@@ -14,9 +14,15 @@ _ROW = 16.0
 """A row of a walk is taken to cost as much as sending a weight along so many edges: a guess, not measured."""
 
 
-def selectivity(condition: ir.Compare) -> float:
-    """The share of rows that a condition is expected to keep."""
-    return _OTHER if isinstance(condition.left, ir.TextMatch) else selectivity_of(condition.op)
+def selectivity(condition: ir.Compare, size: float = 1.0) -> float:
+    """The share of rows that a condition is expected to keep; there are the more values the larger a table is."""
+    if isinstance(condition.left, ir.TextMatch):
+        return _OTHER
+    kinds = [each.type for each in (condition.left, condition.right) if isinstance(each, ir.PropertyRef)]
+    values = [len(kind.enum_values) for kind in kinds if kind.enum_values]
+    if condition.op != "=":
+        return _OTHER
+    return 1.0 / values[0] if values else min(_EQUAL, size**-0.5)
 
 
 def selectivity_of(op: str) -> float:
@@ -53,7 +59,7 @@ class Estimate:
             return 1.0 / self.size(vertex)
         share = _NEGATION ** len(vertex.negations)
         for condition in vertex.filters:
-            share *= selectivity(condition)
+            share *= selectivity(condition, self.size(vertex))
         return max(share, 1.0 / self.size(vertex))
 
     def nodes(self, vertex: Vertex) -> float:
@@ -66,7 +72,7 @@ class Estimate:
         """The edges that the conditions of a link leave."""
         found = self.edges(link.edge)
         for condition in link.filters:
-            found *= selectivity(condition)
+            found *= selectivity(condition, found)
         return found
 
     def fan_out(self, link: Link, start: Vertex, end: Vertex) -> float:
@@ -100,14 +106,24 @@ class Estimate:
         further = width * self.share(branch.tree.vertex)
         return width + further * sum(self._walked(each, branch.tree.vertex) for each in branch.tree.branches)
 
+    def finding(self, vertex: Vertex) -> float:
+        """What it costs to find the nodes that a vertex allows."""
+        few = key_values(self.catalog, vertex) is not None
+        return 0.0 if few or vertex.is_free else self.size(vertex)
+
+    def weighing(self, branch: Branch, parent: Vertex) -> float:
+        """What it costs to know the weights that a branch gives to the nodes of its parent: sent to all, or walked for."""
+        if not is_walkable((branch,)):
+            return self.sending(branch)
+        return min(self.sending(branch), self.nodes(parent) * self.walking(branch, parent))
+
     def sending(self, branch: Branch) -> float:
         """What it costs to send weights along a branch, once for all nodes."""
         tree = branch.tree
         if is_degree(branch):
             return 0.0
         deeper = sum(self.sending(each) for each in tree.branches)
-        few = key_values(self.catalog, tree.vertex) is not None
-        own = 0.0 if few or tree.vertex.is_free else self.size(tree.vertex)
+        own = self.finding(tree.vertex)
         sent = self.support(tree.vertex, tree.branches) / self.size(tree.vertex)
         reached = self.edges(branch.edge) * (1.0 if branch.conditions else sent)
         return own + reached + deeper
@@ -116,3 +132,11 @@ class Estimate:
 def is_degree(branch: Branch) -> bool:
     """Whether a branch asks for nothing but a neighbour."""
     return branch.tree.vertex.is_free and not branch.tree.branches and not branch.conditions
+
+
+def is_walkable(branches: tuple[Branch, ...]) -> bool:
+    """Whether all conditions on the way are plain, so that they can be seen to for any nodes at any time."""
+    return all(
+        not branch.tree.vertex.negations and not branch.tree.vertex.conditions[1] and is_walkable(branch.tree.branches)
+        for branch in branches
+    )

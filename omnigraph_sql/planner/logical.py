@@ -28,6 +28,11 @@ class Vertex:
     def table_key(self) -> str:
         return f"node:{self.type}"
 
+    @cached_property
+    def conditions(self) -> tuple[tuple[Simple, ...], tuple[ir.Compare, ...]]:
+        """The plain comparisons among its conditions, and the others."""
+        return split(self.filters)
+
     @property
     def is_free(self) -> bool:
         """Whether every node of the type will do."""

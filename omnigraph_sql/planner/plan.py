@@ -11,11 +11,19 @@ from sqlglot import exp
 
 from omnigraph_compiler import Catalog, ir
 from omnigraph_sql.planner import functions as fn
-from omnigraph_sql.planner.logical import Branch
+from omnigraph_sql.planner.logical import Branch, Vertex
 from omnigraph_sql.planner.values import Input, Value
 
 FLOAT64 = "DOUBLE"
 Named = TypeVar("Named")
+
+
+@dataclass(frozen=True)
+class Total:
+    """A vertex with what hangs on it: in how many ways that matches is the answer in every column of a query."""
+
+    vertex: Vertex
+    branches: tuple[Branch, ...]
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ class SqlPlan:
     """Queries whose rows are tables for the ones after them."""
     applied: tuple[str, ...] = ()
     """What the rules of the planner did, for people."""
+    total: Total | None = None
+    """What there is to count, if that is all: no rows are needed for it."""
 
     @cached_property
     def is_straight(self) -> bool:

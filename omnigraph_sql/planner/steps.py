@@ -75,7 +75,7 @@ def _source(draft: Draft, vertex: Vertex) -> tuple[exp.Table, Vertex, bool]:
     if key is not None:
         values = tuple(draft.input(value) for value in key)
         return draft.relation(fn.Lookup(vertex.type, values)), vertex, False
-    conditions, rest = split(vertex.filters)
+    conditions, rest = vertex.conditions
     branches = draft.hanging.get(vertex.variable)
     relation = fn.Support(vertex.type, branches, conditions) if branches else fn.Nodes(vertex.type, conditions)
     return draft.relation(relation), replace(vertex, filters=rest), bool(branches)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from omnigraph_compiler import Catalog, ir
-from omnigraph_sql.planner.estimate import Estimate, key_values
+from omnigraph_sql.planner.estimate import Estimate, is_walkable, key_values
 from omnigraph_sql.planner.logical import Link, Logical, Pattern, Tree, Vertex, components, used_by, variables_of
 from omnigraph_sql.planner.pruning import Pruned, prune
 
@@ -26,11 +26,11 @@ def weigh_branches(query: Logical, estimate: Estimate) -> Logical:
     may_count = partial(_may_count, _aggregated(query.output), estimate.catalog)
     needed = _needed(query, query.output)
     pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), may_count)
-    cheap = _cheaper_walked(pruned, query.pattern, estimate)
+    cheap = _cheaper_walked(pruned, query, query.output, estimate)
     while cheap:
         needed |= cheap
         pruned = prune(query.pattern, _with_roots(query.pattern, needed, estimate), may_count)
-        cheap = _cheaper_walked(pruned, query.pattern, estimate) - needed
+        cheap = _cheaper_walked(pruned, query, query.output, estimate) - needed
     if not pruned.branches and not pruned.forks and not pruned.spreads:
         return query
     vertices = tuple(each for each in query.pattern.vertices if each.variable in pruned.left)
@@ -104,12 +104,23 @@ def _with_roots(pattern: Pattern, needed: set[str], estimate: Estimate) -> set[s
 def _cost(pattern: Pattern, needed: set[str], root: Vertex, estimate: Estimate) -> float:
     pruned = prune(pattern, needed | {root.variable})
     branches = pruned.branches.get(root.variable, [])
-    sent = sum(estimate.sending(branch) for branch in branches)
-    return sent + estimate.support(root, branches)
+    weighed = sum(estimate.weighing(branch, root) for branch in branches)
+    rows = estimate.support(root, branches)
+    others = [
+        (link, replace(pattern.vertex(link.other(root.variable)), filters=(), negations=()))
+        for link in pruned.links
+        if root.variable in link.ends
+    ]
+    reached = sum(estimate.fan_out(link, root, other) for link, other in others)  # whatever is allowed of it
+    return weighed + estimate.finding(root) + rows * (1.0 + reached)
 
 
-def _cheaper_walked(found: Pruned, pattern: Pattern, estimate: Estimate) -> set[str]:
-    """The variables of branches along which few rows walk sooner than weights are sent."""
+def _cheaper_walked(found: Pruned, query: Logical, output: ir.Aggregate, estimate: Estimate) -> set[str]:
+    """The variables of branches along which few rows walk sooner than something is sent to all nodes.
+
+    What is only counted is walked along for few rows anyway, if all conditions on the way are plain.
+    """
+    pattern, summed = query.pattern, _aggregated(output) or set()
     rows = 1.0
     for name in found.left:
         rows *= estimate.support(pattern.vertex(name), found.branches.get(name, ()))
@@ -120,6 +131,7 @@ def _cheaper_walked(found: Pruned, pattern: Pattern, estimate: Estimate) -> set[
         name
         for parent, branches in found.branches.items()
         for branch in branches
+        if not is_walkable((branch,)) or any(branch.tree.find(variable) for variable in summed)
         if max(rows, 1.0) * estimate.walking(branch, pattern.vertex(parent)) < estimate.sending(branch)
         for name in _names(branch.tree)
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph_sql.planner.estimate import Estimate, is_degree
+from omnigraph_sql.planner.estimate import Estimate, is_walkable
 from omnigraph_sql.planner.logical import Branch, Logical, Pattern, Vertex
 from omnigraph_sql.planner.pruning import prune
 
@@ -42,5 +42,5 @@ def _branches(pattern: Pattern) -> tuple[Branch, ...] | None:
 
 def _is_worth_it(branches: tuple[Branch, ...], vertex: Vertex, rows: float, estimate: Estimate) -> bool:
     return all(
-        is_degree(branch) or estimate.sending(branch) <= rows * estimate.walking(branch, vertex) for branch in branches
+        is_walkable((branch,)) or estimate.sending(branch) <= rows * estimate.walking(branch, vertex) for branch in branches
     )

@@ -179,18 +179,39 @@ def test_smallest_and_largest_values_are_walked_to(returns: str) -> None:
     assert ("f" in {vertex.variable for vertex in query.pattern.vertices}) == ("min($f" in returns)
 
 
-def test_few_rows_walk() -> None:
-    few = planned("$p: Person { name: $name } $p follows $q $q follows $r $r.age > 30", "$p.name, count($r) as n")
+@pytest.mark.parametrize("returns", ["sum($r.age) as n", "avg($r.age) as n"])
+def test_few_rows_walk_to_what_is_summed(returns: str) -> None:
+    few = planned("$p: Person { name: $name } $p follows $q $q follows $r $r.age > 30", f"$p.name, {returns}")
 
     assert steps(few) == ["scan p", "hop p>q", "hop q>r"]
     assert hanging(few) == {}
 
 
+def test_what_is_only_counted_hangs_on_few_rows_too() -> None:
+    few = planned("$p: Person { name: $name } $p follows $q $q follows $r $r.age > 30", "$p.name, count($r) as n")
+
+    assert steps(few) == ["scan p"]
+    assert hanging(few) == {"p": ["Follows out [Follows out]"]}
+
+
+def test_counting_begins_where_little_is_walked() -> None:
+    query = planned("$p: Person $p.age < 30 $p livesIn $c $c.size = 7", "count($p) as n")
+
+    assert steps(query) == ["scan c"]
+
+
 def test_weights_are_sent_from_the_few() -> None:
-    few = planned("$p: Person { name: $name } $p follows $q $q.age > 30", "count($q) as n")
+    few = planned("$p: Person { name: $name } $p follows $q $q.age > 30", "$q.name, count($q) as n")
 
     assert steps(few) == ["scan q"]
     assert hanging(few) == {"q": ["Follows in"]}
+
+
+def test_counting_begins_with_a_key() -> None:
+    query = planned("$p: Person { name: $name } $p follows $q $q.age > 30", "count($q) as n")
+
+    assert steps(query) == ["scan p"]
+    assert hanging(query) == {"p": ["Follows out"]}
 
 
 def test_a_negation_of_a_neighbour_is_a_weight() -> None:
@@ -200,8 +221,15 @@ def test_a_negation_of_a_neighbour_is_a_weight() -> None:
     assert [negation.branches is not None for negation in vertex.negations] == [True]
 
 
-def test_a_negation_on_few_rows_is_walked() -> None:
+def test_a_negation_on_few_rows_is_a_weight_too() -> None:
     query = planned("$p: Person { name: $name } not { $p follows $q $q.age > 20 }", "$p.name")
+    (vertex,) = query.pattern.vertices
+
+    assert [negation.branches is not None for negation in vertex.negations] == [True]
+
+
+def test_a_negation_with_a_negation_inside_is_walked_for_few_rows() -> None:
+    query = planned("$p: Person { name: $name } not { $p follows $q not { $q livesIn $c } }", "$p.name")
     (vertex,) = query.pattern.vertices
 
     assert [negation.branches is not None for negation in vertex.negations] == [False]

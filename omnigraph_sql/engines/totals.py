@@ -1,0 +1,47 @@
+"""Queries that only count what matches a vertex and what hangs on it: the sum of its weights is the answer.
+
+No rows are made and no plan is run, which for a few nodes would take most of the time. The plan is there all the same: it is
+what `explain` shows, what runs if a way of traversal is prescribed, and what other engines are given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from omnigraph_sql.engines.masks import matching, matching_among
+from omnigraph_sql.engines.scope import Scope
+from omnigraph_sql.engines.traversal import with_key
+from omnigraph_sql.engines.weights import MOST, Counts, all_weights, too_many, weights_at
+from omnigraph_sql.planner.estimate import key_values
+from omnigraph_sql.planner.logical import Vertex
+from omnigraph_sql.planner.plan import Total
+from omnigraph_sql.planner.values import python_value
+
+
+def counted(scope: Scope, total: Total) -> int:
+    """In how many ways a vertex matches, with what hangs on it."""
+    if total.vertex.is_free:
+        return _sum(all_weights(scope, total.branches, scope.rows(total.vertex.table_key)))
+    at = _allowed(scope, total.vertex)
+    for negation in total.vertex.negations:
+        assert negation.branches is not None
+        at = at[weights_at(scope, negation.branches, at) == 0]
+    return _sum(weights_at(scope, total.branches, at)) if total.branches else len(at)
+
+
+def _sum(weights: Counts) -> int:
+    if float(weights.sum(dtype=np.float64)) >= MOST:
+        raise too_many()
+    return int(weights.sum())
+
+
+def _allowed(scope: Scope, vertex: Vertex) -> Counts:
+    """The nodes that satisfy the conditions of a vertex, all of which are plain."""
+    conditions, _ = vertex.conditions
+    key = key_values(scope.catalog, vertex)
+    if key is not None:
+        values = [python_value(value, scope.params) for value in key]
+        found = with_key(scope, scope.catalog.nodes[vertex.type], values)
+        if found is not None:
+            return matching_among(scope, vertex.table_key, conditions, found)
+    return matching(scope, vertex.table_key, conditions)
