@@ -23,7 +23,9 @@ def build(plan: ir.ReadPlan, catalog: Catalog, facts: Facts) -> SqlPlan:
     draft = Draft(catalog)
     draft.hanging = dict(query.hanging)
     tree = shown_rows(draft, matched(draft, Frame(None), query.steps), query)
-    return replace(_finished(draft, tree, query), total=_total(query))
+    total = _total(query)
+    found = _finished(draft, tree, query if total is None else query.with_note("counted without making rows"))
+    return replace(found, total=total)
 
 
 def _total(query: Logical) -> Total | None:
