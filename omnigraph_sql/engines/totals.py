@@ -20,6 +20,8 @@ from omnigraph_sql.planner.values import python_value
 
 def counted(scope: Scope, total: Total) -> int:
     """In how many ways a vertex matches, with what hangs on it."""
+    if total.vertex.is_free and not total.branches:
+        return scope.rows(total.vertex.table_key)
     if total.vertex.is_free:
         return _sum(all_weights(scope, total.branches, scope.rows(total.vertex.table_key)))
     at = _allowed(scope, total.vertex)
