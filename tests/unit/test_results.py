@@ -242,7 +242,8 @@ def test_common_neighbours_must_fit(tmp_path: Path) -> None:
 
 def test_rows_that_are_put_aside_count_once_each_time(graph: og.Graph) -> None:
     """A million rows of 24 bytes, put aside before the third negation and the fourth."""
-    negations = " ".join(f"not {{ $a knows ${name} ${name} knows $b ${name}.age > 1000 }}" for name in "wxyz")
+    body = "not {{ $a knows ${0} ${0}.age > 1000 ${0} knows ${0}2 ${0}2 knows $b }}"
+    negations = " ".join(body.format(name) for name in "wxyz")
     text = f"query q() {{ match {{ $a: Person $a knows $m $m knows $b {negations} }} return {{ count($m.age) as n }} }}"
     assert graph.query(text, memory_limit=256 << 20).to_pylist() == [{"n": CROWD**3}]
     with pytest.raises(errors.ResourceLimit) as raised:
