@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -77,8 +77,12 @@ class Order:
     @cached_property
     def schema(self) -> pa.Schema:
         """The declared columns of the result."""
-        items = self.read.output.items
-        return pa.schema([pa.field(item.name, arrow_type(item.type), item.type.nullable) for item in items])
+        return _declared(self.read.output.items)
+
+
+@lru_cache(_PLANS)
+def _declared(items: tuple[ir.OutputItem, ...]) -> pa.Schema:
+    return pa.schema([pa.field(item.name, arrow_type(item.type), item.type.nullable) for item in items])
 
 
 @dataclass(frozen=True)
@@ -216,7 +220,7 @@ class QueryEngine:
                 rows = execution.first_rows
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
-                self._cache.trim(self._search.nbytes_of)
+                self._cache.trim(self._search.nbytes_of, self._search.made)
 
     def prepare(self, catalog: Catalog, snapshot: Snapshot) -> None:
         """Make and keep what searches in the declared texts and vectors of a snapshot need."""

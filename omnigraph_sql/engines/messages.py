@@ -17,6 +17,7 @@ from omnigraph_sql.planner.logical import Branch, Tree, Vertex
 from omnigraph_udfs.meet import meet_counts, meet_weights
 from omnigraph_udfs.messages import sum_over
 
+_BLOCK = 64
 _AT_ONCE = 1024
 """So many searches go together; between them a query can be ended."""
 
@@ -25,12 +26,24 @@ def support(scope: Scope, asked: fn.Support) -> Counts:
     """The positions that satisfy the conditions and have a weight."""
     table_key = f"node:{asked.type}"
     if not asked.conditions:
-        return np.flatnonzero(ways.all_weights(scope, asked.branches, scope.table(table_key).size))
+        weights = ways.all_weights(scope, asked.branches, scope.table(table_key).size)
+        return np.flatnonzero(weights >= _least(weights, asked.heaviest))
     at = matching(scope, table_key, asked.conditions)
     weights = ways.weights_at(scope, asked.branches, at)
-    some = weights > 0
+    some = weights >= _least(weights, asked.heaviest)
     scope.memo["support", asked.branches] = at[some], weights[some]
     return at[some]
+
+
+def _least(weights: Counts, heaviest: int | None) -> int:
+    """The least weight that counts."""
+    if heaviest is None or heaviest >= len(weights):
+        return 1
+    blocks = weights[: len(weights) // _BLOCK * _BLOCK].reshape(-1, _BLOCK).max(axis=1)
+    if heaviest <= len(blocks):
+        # So many blocks have one that is as large as this: whatever is smaller is not among the largest.
+        weights = weights[weights >= np.partition(blocks, -heaviest)[-heaviest]]
+    return max(1, int(np.partition(weights, -heaviest)[-heaviest]))
 
 
 def bind_messages(scope: Scope, asked: fn.Messages) -> Bound:

@@ -64,16 +64,26 @@ class Scope:
     trace: Trace = field(default_factory=Trace)
     memo: dict[Hashable, Any] = field(default_factory=dict)
     """What the functions of one plan share."""
+    opened: dict[str, TableData] = field(default_factory=dict)
+    """Tables that were asked for."""
+    followed: dict[str, GraphIndex] = field(default_factory=dict)
+    """Adjacencies that were asked for."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held by whoever adds to it while the plan runs."""
 
     def table(self, table_key: str) -> TableData:
         """The columns of a table."""
-        return self.cache.table(self.snapshot, table_key)
+        found = self.opened.get(table_key)
+        if found is None:
+            found = self.opened[table_key] = self.cache.table(self.snapshot, table_key)
+        return found
 
     def index(self, edge: str) -> GraphIndex:
         """The adjacency of an edge type."""
-        return self.cache.index(self.snapshot, self.catalog.edges[edge])
+        found = self.followed.get(edge)
+        if found is None:
+            found = self.followed[edge] = self.cache.index(self.snapshot, self.catalog.edges[edge])
+        return found
 
     # What the planner asks (`omnigraph_sql.planner.logical.Facts`)
 

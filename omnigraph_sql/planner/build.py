@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from omnigraph_compiler import Catalog, ir
+from omnigraph_sql.planner.aggregates import rows_are_groups, told_apart
 from omnigraph_sql.planner.estimate import Estimate
 from omnigraph_sql.planner.expressions import operand
 from omnigraph_sql.planner.lift import lift
@@ -22,6 +23,7 @@ def build(plan: ir.ReadPlan, catalog: Catalog, facts: Facts) -> SqlPlan:
     query = apply_rules(lift(plan), Estimate(catalog, facts))
     draft = Draft(catalog)
     draft.hanging = dict(query.hanging)
+    draft.heaviest = _heaviest(draft, query)
     tree = shown_rows(draft, matched(draft, Frame(None), query.steps), query)
     total = _total(query)
     found = _finished(draft, tree, query if total is None else query.with_note("counted without making rows"))
@@ -43,6 +45,24 @@ def _total(query: Logical) -> Total | None:
         case (Scan(vertex),) if not vertex.conditions[1] and all(each.branches is not None for each in vertex.negations):
             return Total(vertex, query.branches(vertex.variable))
     return None
+
+
+def _heaviest(draft: Draft, query: Logical) -> int | None:
+    """How many nodes will do, if rows are the nodes of one variable and the first ones those with the most matches."""
+    if not isinstance(query.output, ir.Aggregate) or not query.order or not query.order.keys or not query.limit:
+        return None
+    match query.steps:
+        case (Scan(vertex),) if not vertex.negations and not vertex.conditions[1] and query.branches(vertex.variable):
+            pass
+        case _:
+            return None
+    if query.order.keys[0].direction != "desc" or not rows_are_groups(query, told_apart(draft, query)):
+        return None
+    items = {item.name: item.expr for item in query.output.items}
+    first = query.order.keys[0].expr
+    first = items[first.name] if isinstance(first, ir.ColumnRef) else first
+    counts = isinstance(first, ir.AggregateCall) and first.function == "count" and isinstance(first.argument, ir.IdRef)
+    return query.limit.count if counts and query.limit.count > 0 else None
 
 
 def build_positions(vertex: Vertex, value: ir.PropertyRef | None, catalog: Catalog, facts: Facts) -> SqlPlan:

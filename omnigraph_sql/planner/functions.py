@@ -99,6 +99,8 @@ class Support:
     type: str
     branches: tuple[Branch, ...]
     conditions: tuple[Simple, ...] = ()
+    heaviest: int | None = None
+    """How many of them will do: those on which it can be matched in most ways, and all that tie with the last."""
 
     @property
     def wish(self) -> str:
@@ -109,7 +111,9 @@ class Support:
         return (f"node:{self.type}", *_tables(self.branches))
 
     def __str__(self) -> str:
-        return f"{self.type} nodes{_with(self.conditions)} that {_hanging(self.branches)} can be matched on"
+        most = "" if self.heaviest is None else f"the {self.heaviest} "
+        often = "" if self.heaviest is None else " in most ways"
+        return f"{most}{self.type} nodes{_with(self.conditions)} that {_hanging(self.branches)} can be matched on{often}"
 
 
 @dataclass(frozen=True)

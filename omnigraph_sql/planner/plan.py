@@ -95,6 +95,8 @@ class Draft:
         """How often rows were matched again so far: an engine puts every use of an expression in place of its name."""
         self.hanging: dict[str, tuple[Branch, ...]] = {}
         """What hangs on the variables of the query."""
+        self.heaviest: int | None = None
+        """How many nodes of the only variable will do, those with the largest weights."""
 
     def _name(self, known: dict[str, Named], meaning: Named, wish: str) -> str:
         for name, other in known.items():

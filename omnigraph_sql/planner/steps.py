@@ -77,7 +77,9 @@ def _source(draft: Draft, vertex: Vertex) -> tuple[exp.Table, Vertex, bool]:
         return draft.relation(fn.Lookup(vertex.type, values)), vertex, False
     conditions, rest = vertex.conditions
     branches = draft.hanging.get(vertex.variable)
-    relation = fn.Support(vertex.type, branches, conditions) if branches else fn.Nodes(vertex.type, conditions)
+    relation: fn.Relation = fn.Nodes(vertex.type, conditions)
+    if branches:
+        relation = fn.Support(vertex.type, branches, conditions, draft.heaviest)
     return draft.relation(relation), replace(vertex, filters=rest), bool(branches)
 
 

@@ -73,6 +73,8 @@ class SearchCache:
         self._parts: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
         self._building: dict[Hashable, threading.Lock] = {}
+        self.made = 0
+        """How often anything was asked for: what is kept may grow when it is used."""
 
     def text(self, owner: Owner, column: str) -> TextIndex:
         """The text index of a column."""
@@ -179,6 +181,7 @@ class SearchCache:
     def _get(self, owner: Owner, key: Hashable, make: Callable[[], T]) -> T:
         """What is kept for an owner. Different columns are made at the same time, each of them once."""
         with self._lock:
+            self.made += 1
             kept = self._kept.setdefault(owner, {})
             turn = self._building.setdefault((id(owner), key), threading.Lock())
         with turn:

@@ -10,6 +10,7 @@ from omnigraph_compiler import EdgeType
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.adjacency import GraphIndex
+from omnigraph_sql.topology.kept import Kept
 from omnigraph_sql.topology.modes import positive
 from omnigraph_sql.topology.shelf import Shelf, TableVersion, version_of
 from omnigraph_sql.topology.tables import TableData
@@ -28,6 +29,7 @@ class RuntimeCache:
         self._indexes: OrderedDict[tuple[TableVersion, ...], GraphIndex] = OrderedDict()
         self._lock = threading.Lock()
         self._limit = positive("OMNIGRAPH_CACHE_BYTES", _BYTES)
+        self._trimmed: tuple[int, ...] = ()
 
     def table(self, snapshot: Snapshot, table_key: str) -> TableData:
         """The columns of a table as a snapshot shows it."""
@@ -57,12 +59,17 @@ class RuntimeCache:
         with self._lock:
             return list(self._indexes.values())
 
-    def trim(self, also: Callable[[TableData], int]) -> None:
+    def trim(self, also: Callable[[TableData], int], changes: int = 0) -> None:
         """Forget the tables used longest ago, with all that belongs to them, until the rest fits.
 
-        `also` says what others keep in memory for a table; they let go of it with the table.
+        `also` says what others keep in memory for a table; they let go of it with the table. `changes` says how often that
+        has become more: only if anything has, there is something to do.
         """
+        state = Kept.made, changes, len(self._tables)
+        if state == self._trimmed:
+            return
         with self._lock:
+            self._trimmed = state
             sizes = {key: table.nbytes + also(table) for key, table in self._tables.items()}
             held = sum(sizes.values()) + sum(index.nbytes for index in self._indexes.values())
             while held > self._limit and len(self._tables) > 1:

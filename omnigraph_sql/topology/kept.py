@@ -16,6 +16,9 @@ class _Cell:
 class Kept:
     """Values by name, each made once. Making one holds up only those who want the same."""
 
+    made = 0
+    """How many values were made in this process: as long as it stays the same, no more is kept than before."""
+
     def __init__(self) -> None:
         self._cells: dict[str, _Cell] = {}
         self._lock = threading.Lock()
@@ -27,6 +30,7 @@ class Kept:
         with cell.lock:
             if cell.value is None:
                 cell.value = make()
+                Kept.made += 1
             return cell.value
 
     def peek(self, name: str) -> Any:
