@@ -21,6 +21,8 @@ from datafusion.plan import LogicalPlan
 from omnigraph_sql.engines.scope import Array, Bound
 
 _IDLE = 8
+_RUNS = 100
+"""How often a physical plan is run."""
 _STATELESS = re.compile(
     r"\s*(ProjectionExec|FilterExec|UnnestExec|CooperativeExec|DatasetExec"
     r"|SortExec: expr=\[.*\], preserve_partitioning=\[false\]"
@@ -59,14 +61,19 @@ class Prepared:
             context.register_udf(udf(slot, list(arguments), result, "immutable", name))
         self.plan: LogicalPlan = context.sql(sql).optimized_logical_plan()
         self._physical: tuple[Setting, ExecutionPlan] | None = None
+        self._runs = 0
 
     def physical(self, frame: DataFrame, setting: Setting) -> ExecutionPlan:
-        """What DataFusion runs. It is kept for the next run with the same settings, if nothing of a run stays in it."""
-        if self._physical is not None and self._physical[0] == setting:
+        """What DataFusion runs. It is kept for the next runs with the same settings, if nothing of a run stays in it.
+
+        What is measured of a run does stay, a few kilobytes: so it is made anew from time to time.
+        """
+        if self._physical is not None and self._physical[0] == setting and self._runs < _RUNS:
+            self._runs += 1
             return self._physical[1]
         made = frame.execution_plan()
-        if all(_STATELESS.fullmatch(line) for line in made.display_indent().splitlines()):
-            self._physical = setting, made
+        is_stateless = all(_STATELESS.fullmatch(line) for line in made.display_indent().splitlines())
+        self._physical, self._runs = (setting, made) if is_stateless else None, 0
         return made
 
     def load(self, rows: pa.RecordBatch, runs: Sequence[Callable[..., Array]]) -> None:

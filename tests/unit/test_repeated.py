@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -186,6 +188,21 @@ def test_an_explanation_shows_the_values_that_rows_are_compared_with(graph: og.G
     assert "age >= 30" in str(told)
     assert told.rows == len(friends(7, 30))
     assert told.steps.rows == told.rows
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell how much memory is used")
+def test_asking_very_often_takes_no_more_memory(graph: og.Graph) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def ask(times: int) -> None:
+        for number in range(times):
+            assert len(graph.query(ONE, params={"key": number % PEOPLE})) == 1
+
+    ask(1500)
+    before = resident()
+    ask(4000)
+    assert resident() - before < 4 << 20
 
 
 def test_what_runs_before_an_analysis_is_no_part_of_it(graph: og.Graph) -> None:
