@@ -103,12 +103,12 @@ def test_an_explanation_says_whether_rows_are_made(graph: og.Graph, match: str, 
     assert told.rows == 1
 
 
-@pytest.mark.parametrize(("more", "rows"), [("limit 1", 1), ("order { n desc } limit 5", 1)])
-def test_an_order_and_a_limit_change_nothing(graph: og.Graph, more: str, rows: int) -> None:
+@pytest.mark.parametrize("more", ["limit 1", "order { n desc } limit 5"])
+def test_an_order_and_a_limit_change_nothing(graph: og.Graph, more: str) -> None:
     counting, params = asked(MATCHES["two hops"], "count($p) as n", more)
     plain, _ = asked(MATCHES["two hops"], "count($p) as n")
 
-    assert graph.query(counting, params=params).to_pylist() == graph.query(plain, params=params).to_pylist()[:rows]
+    assert graph.query(counting, params=params).to_pylist() == graph.query(plain, params=params).to_pylist()
 
 
 def test_a_count_is_of_its_snapshot(tmp_path: Path) -> None:

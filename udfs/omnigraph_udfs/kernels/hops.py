@@ -93,20 +93,27 @@ def any_kept(offsets: Ints, targets: Ints, frontier: Ints, keep: Mask, out: Mask
 
 
 @kernel
+def _place(targets: Ints, low: int, high: int, wanted: int) -> int:
+    """Where the first of some ascending targets stands that is not below the one wanted."""
+    while low < high:
+        middle = (low + high) // 2
+        if targets[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def has_edge(offsets: Ints, targets: Ints, sources: Ints, destinations: Ints, out: Mask) -> None:
     """Whether each pair is joined, by binary search in the sorted neighbours of the source."""
     for row in range(len(sources)):
         source, destination = sources[row], destinations[row]
         found = False
         if source >= 0 and destination >= 0:
-            low, high = offsets[source], offsets[source + 1]
-            while low < high:
-                middle = (low + high) // 2
-                if targets[middle] < destination:
-                    low = middle + 1
-                else:
-                    high = middle
-            found = low < offsets[source + 1] and targets[low] == destination
+            end = offsets[source + 1]
+            place = _place(targets, offsets[source], end, destination)
+            found = place < end and targets[place] == destination
         out[row] = found
 
 
@@ -131,11 +138,5 @@ def has_edge_in_runs(offsets: Ints, targets: Ints, held: Ints, wanted: Ints, out
         while place < near and targets[place] < other:
             place += 1
         if place == near:
-            high = end
-            while place < high:
-                middle = (place + high) // 2
-                if targets[middle] < other:
-                    place = middle + 1
-                else:
-                    high = middle
+            place = _place(targets, place, end, other)
         out[row] = place < end and targets[place] == other
