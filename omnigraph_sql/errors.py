@@ -34,6 +34,7 @@ __all__ = [
     "RecoveryRequired",
     "ResourceLimit",
     "RowLevelCasContention",
+    "SourceFailed",
     "Span",
     "Storage",
     "UnsupportedFormat",
@@ -319,6 +320,23 @@ class EmbeddingFailed(OmnigraphError):
         self.provider = provider
         self.attempts = attempts
         self.status = status
+        self.retryable = retryable
+
+
+class SourceFailed(OmnigraphError):
+    """The source of a foreign table gave no rows: it cannot be reached or read, or is no longer what it was.
+
+    `name` is the foreign table and `source` its address, without passwords. `retryable` is true where the source could not
+    be reached.
+    """
+
+    kind = "SourceFailed"
+    http_status = 502
+
+    def __init__(self, message: str, *, name: str, source: str, retryable: bool = False, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
+        self.source = source
         self.retryable = retryable
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from omnigraph_compiler import Catalog, CompileError, Query, compile_query, ir
+from omnigraph_compiler import Catalog, ir
+from omnigraph_sql.compiling import Compiler
 from omnigraph_sql.embeddings import Embedder, Embeddings
-from omnigraph_sql.engines.kept import Kept
 from omnigraph_sql.engines.limits import Limits, limits
-from omnigraph_sql.errors import BadRequest, Compile, NotFound
+from omnigraph_sql.errors import BadRequest, NotFound
 from omnigraph_sql.explanation import Explanation
+from omnigraph_sql.history.commits import history
+from omnigraph_sql.history.diff import ChangeSet, Filter, diff
 from omnigraph_sql.history.export import entity_at, export_records
 from omnigraph_sql.maintenance.indexes import PendingIndex, ensure_indices
-from omnigraph_sql.manifest.coordinator import MAIN, lineage, public_name
-from omnigraph_sql.manifest.journal import Commit, commit_of
+from omnigraph_sql.manifest.coordinator import MAIN, public_name
+from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
+from omnigraph_sql.sql_door import SqlDoor
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mode
@@ -35,13 +38,13 @@ from omnigraph_sql.writes.relational import RelationalWriter
 from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
 
 if TYPE_CHECKING:
-    from omnigraph_sql.engines.datafusion import Order, QueryEngine
+    from omnigraph_sql.engines.choosing import Engines
+    from omnigraph_sql.engines.orders import Order
 
-_COMPILED = 256
 _SYSTEM_PREFIX = "omnigraph:"
 
 
-class Graph:
+class Graph(SqlDoor):
     """An open graph. Made by `init` and `connect`; close it, or use it as a context manager."""
 
     def __init__(
@@ -57,8 +60,9 @@ class Graph:
         embeddings = Embeddings(embedder)
         self._embeddings = embeddings if embeddings.is_on(embed) else None
         self._query_embeddings = embeddings
-        self._queries: QueryEngine | None = None
-        self._compiled: Kept[tuple[str, str, str | None], Query] = Kept(_COMPILED)
+        self._readers: Engines | None = None
+        self._compiler = Compiler(engine)
+        super().__init__(engine, self._engines, self._compiler)
         self._read_only = read_only
         self._actor = _checked_actor(actor)
 
@@ -72,6 +76,7 @@ class Graph:
 
     def close(self) -> None:
         """Let go of the graph. What was published stays; nothing is pending."""
+        self._close_sessions()
 
     def refresh(self) -> None:
         """Read the schema again and finish what crashed writers left, as far as it can be finished."""
@@ -107,17 +112,19 @@ class Graph:
         version: int | None = None,
         timeout: float | None = None,
         memory_limit: int | None = None,
+        engine: str = "datafusion",
     ) -> Result:
         """Run a read query of a `.gq` text or file on a branch, on an earlier version of it, or on a commit (`snapshot`).
 
         Returns when the first rows are there; a result of a few thousand rows is complete by then. The rest comes while the
         result is read. `timeout` bounds the seconds of work, `memory_limit` the bytes of rows that are worked on at a time.
+        `engine` is datafusion or duckdb; the rows are the same.
         """
-        queries = self._engine_of_queries()
+        reader = self._engines().get(engine)
         order = self._order(source, name, params, branch, snapshot, version, limits(timeout, memory_limit))
         return Result(
             order.schema,
-            lambda: queries.start(order),
+            lambda: reader.start(order),
             graph_commit_id=order.snapshot.commit_id,
             query_name=order.query.name,
             target=snapshot or (branch if version is None else f"{branch}@{version}"),
@@ -135,13 +142,12 @@ class Graph:
         version: int | None = None,
         timeout: float | None = None,
         memory_limit: int | None = None,
+        engine: str = "datafusion",
     ) -> Explanation:
         """How a read query runs: steps, SQL and what the engine makes of it. With `analyze` it is run, too."""
-        from omnigraph_sql.engines import explaining
-
+        reader = self._engines().get(engine)
         order = self._order(source, name, params, branch, snapshot, version, limits(timeout, memory_limit))
-        explain = explaining.analyze if analyze else explaining.explain
-        return explain(self._engine_of_queries(), order)
+        return reader.analyze(order) if analyze else reader.explain(order)
 
     def _order(
         self,
@@ -153,21 +159,22 @@ class Graph:
         version: int | None,
         allowed: Limits,
     ) -> Order:
-        from omnigraph_sql.engines.datafusion import Order
+        from omnigraph_sql.engines.orders import Order
 
-        query = self._compile(source, name)
+        query = self._compiler.query(source, name)
         if not isinstance(query.plan, ir.ReadPlan):
             raise BadRequest(f"`{query.name}` is a mutation, not a read", hint="run it with mutate")
         bound = bind_or_raise(query, params)
         snapshot = self.snapshot(branch=branch, version=version, commit=commit)
         return Order(query, self._engine.catalog, snapshot, bound, allowed)
 
-    def _engine_of_queries(self) -> QueryEngine:
-        if self._queries is None:
-            from omnigraph_sql.engines.datafusion import QueryEngine
+    def _engines(self) -> Engines:
+        if self._readers is None:
+            from omnigraph_sql.engines.choosing import Engines
+            from omnigraph_sql.engines.resources import Resources
 
-            self._queries = QueryEngine(self._engine.storage, self._query_embeddings, saves=not self._read_only)
-        return self._queries
+            self._readers = Engines(Resources(self._engine.storage, self._query_embeddings, saves=not self._read_only))
+        return self._readers
 
     # Writing
 
@@ -183,7 +190,7 @@ class Graph:
     ) -> MutationResult:
         """Run a mutation of a `.gq` text or file; `if_commit` lets it run only on that head commit."""
         self._require_writable()
-        query = self._compile(source, name)
+        query = self._compiler.query(source, name)
         return run_mutation(
             self._engine,
             query,
@@ -297,7 +304,7 @@ class Graph:
         """
         self._require_writable()
         pending = ensure_indices(self._engine, branch, self._actor_for(actor), lance_text=lance_text)
-        self._engine_of_queries().prepare(self._engine.catalog, self.snapshot(branch=branch))
+        self._engines().resources.prepare(self._engine.catalog, self.snapshot(branch=branch))
         return pending
 
     # Branches and history
@@ -326,11 +333,7 @@ class Graph:
 
     def commits(self, branch: str = MAIN) -> list[Commit]:
         """The history of a branch, newest first."""
-        snapshot = self.snapshot(branch=branch)
-        if snapshot.head is None:
-            return []
-        head = commit_of(lineage(snapshot.branch), snapshot.head_version, snapshot.head)
-        return self._engine.coordinator.journal.history(head.graph_commit_id, head)
+        return history(self._engine.coordinator, self.snapshot(branch=branch))
 
     def commit(self, commit_id: str) -> Commit:
         """One commit by its id."""
@@ -339,6 +342,27 @@ class Graph:
             hint = "list the commits of a branch"
             raise NotFound(f"there is no commit `{commit_id}`", what="commit", name=commit_id, hint=hint)
         return found
+
+    def diff(
+        self,
+        start: str,
+        end: str,
+        *,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+    ) -> ChangeSet:
+        """What was inserted, updated and deleted between two states, each a branch, `BRANCH@VERSION` or a commit id."""
+        wanted = Filter(kinds, types, ops)
+        return diff(self._engine.storage, self._engine.catalog, self._state(start), self._state(end), wanted)
+
+    def _state(self, name: str) -> Snapshot:
+        from omnigraph_sql.engines.sql.names import parse_ref
+
+        if "@" not in name and name not in self.branches() and self._engine.coordinator.journal.find(name) is not None:
+            return self.snapshot(commit=name)
+        ref = parse_ref(name)
+        return self.snapshot(branch=ref.branch, version=ref.version, commit=ref.commit)
 
     def export(
         self,
@@ -388,23 +412,6 @@ class Graph:
             return LoadInput(tables, "row", rejects, self._embeddings)
         records = read_records(data, catalog, on_reject=on_reject, computes=computes)
         return LoadInput(records, "line", rejects, self._embeddings)
-
-    def _compile(self, source: str | Path, name: str | None) -> Query:
-        text = source.read_text("utf-8") if isinstance(source, Path) else source
-        catalog = self._engine.catalog
-        try:
-            return self._compiled.get((catalog.schema_hash, text, name), lambda: compile_query(catalog, text, name))
-        except CompileError as error:
-            if error.error_class == "input":
-                raise BadRequest(error.message, diagnostics=(error.diagnostic,), code=error.code, hint=error.hint) from None
-            raise Compile(
-                error.message,
-                error_class=error.error_class,
-                span=error.span,
-                diagnostics=(error.diagnostic,),
-                code=error.code,
-                hint=error.hint,
-            ) from None
 
 
 def _checked_actor(actor: str | None) -> str | None:

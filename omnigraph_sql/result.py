@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import base64
 import datetime
+import decimal
+import html
+import importlib
+import json
 import math
 import threading
 import weakref
@@ -13,9 +17,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.errors import BadRequest, Configuration
 
 _SAFE = 2**53 - 1
+_SHOWN_ROWS = 20
+_SHOWN_CHARACTERS = 120
 
 
 class Source(Protocol):
@@ -52,17 +58,17 @@ class Result:
         query_name: str = "",
         target: str = "main",
     ) -> None:
-        self.schema = schema
+        self.schema = named = _distinct(schema)
         """Names and types of the columns, also where there are no rows."""
         self.graph_commit_id = graph_commit_id
         self.query_name = query_name
         self.target = target
-        self._run = run
+        self._run = run if named.names == schema.names else lambda: _Renamed(run(), named)
         self._lock = threading.Lock()
         self._is_cancelled = False
         self._taken: weakref.WeakSet[Any] = weakref.WeakSet()
         self._table: pa.Table | None = None
-        self._fresh: Source | None = run()
+        self._fresh: Source | None = self._run()
         if self._fresh.is_done:
             self._table = self._collected()
 
@@ -77,6 +83,19 @@ class Result:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.cancel()
+
+    def _repr_html_(self) -> str:
+        """The first rows as a table, as notebooks show it. Whoever reads the result next still gets all of them."""
+        if self._is_cancelled:
+            return f"<p>{html.escape(repr(self))}, cancelled</p>"
+        table, is_all = self._first(_SHOWN_ROWS + 1)
+        shown = table.slice(0, _SHOWN_ROWS)
+        if is_all:
+            of = "" if shown.num_rows == table.num_rows else f"the first {shown.num_rows} of "
+            count = f"{of}{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"
+        else:
+            count = f"the first {shown.num_rows} rows; more are read when they are asked for"
+        return _html(shown, f"{count} on {self.target}")
 
     @property
     def columns(self) -> list[str]:
@@ -126,13 +145,12 @@ class Result:
 
     def to_pandas(self) -> Any:
         """The rows as a pandas data frame."""
+        _needed("pandas")  # what pyarrow says without it names no remedy
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """The rows as a polars data frame."""
-        import polars
-
-        return polars.from_arrow(self.to_arrow())
+        return _needed("polars").from_arrow(self.to_arrow())
 
     def to_json(self, *, javascript_safe: bool = False) -> list[dict[str, Any]]:
         """The rows as JSON values; with `javascript_safe`, numbers that a double cannot hold become texts."""
@@ -154,6 +172,25 @@ class Result:
         batches = [batch for batch in self]  # noqa: C416 (`list` would ask for the length, which collects)
         return pa.Table.from_batches(batches, schema=self.schema)
 
+    def _first(self, count: int) -> tuple[pa.Table, bool]:
+        """So many rows from the beginning or a few more, and whether they are all. Of a run, they are put back."""
+        if self._table is not None:
+            return self._table, True
+        source = self._take()
+        batches: list[pa.RecordBatch] = []
+        is_last = False
+        while not is_last and sum(batch.num_rows for batch in batches) < count:
+            batch = source.next()
+            is_last = batch is None
+            batches += [] if batch is None else [batch]
+        table = pa.Table.from_batches(batches, schema=self.schema)
+        if is_last:
+            self._table = table
+        else:
+            with self._lock:
+                self._fresh = _Begun(batches, source)
+        return table, is_last
+
     def _take(self) -> Source:
         with self._lock:
             if self._is_cancelled:
@@ -164,11 +201,109 @@ class Result:
         return source
 
 
+class _Renamed:
+    """A run whose columns get other names."""
+
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        self._source = source
+        self._schema = schema
+        self.cancel = source.cancel
+        self.close = source.close
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all rows are there, read or not."""
+        return self._source.is_done
+
+    def next(self) -> pa.RecordBatch | None:
+        """The next batch; None after the last."""
+        batch = self._source.next()
+        return None if batch is None else pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+
+
+def _distinct(schema: pa.Schema) -> pa.Schema:
+    """A schema in which no name stands twice: SQL allows it, and a row with names could not hold both values."""
+    taken = set(schema.names)
+    fields: list[pa.Field] = []
+    for field in schema:
+        name, number = field.name, 2
+        while name in (each.name for each in fields):
+            name = f"{field.name}_{number}" if f"{field.name}_{number}" not in taken else name
+            number += 1
+        fields.append(field.with_name(name))
+    return pa.schema(fields, metadata=schema.metadata)
+
+
+class _Begun:
+    """A run of which batches were taken and put back."""
+
+    def __init__(self, batches: list[pa.RecordBatch], source: Source) -> None:
+        self._batches = batches
+        self._source = source
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all rows are there, read or not."""
+        return self._source.is_done
+
+    def next(self) -> pa.RecordBatch | None:
+        """The next batch; None after the last."""
+        return self._batches.pop(0) if self._batches else self._source.next()
+
+    def cancel(self) -> None:
+        """Stop the work, from any thread."""
+        self._source.cancel()
+
+    def close(self) -> None:
+        """Stop the work and let go of everything."""
+        self._batches.clear()
+        self._source.close()
+
+
+def _needed(package: str) -> Any:
+    """A package that may be missing; whoever asked for it is told what to do."""
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise Configuration(f"{package} is not installed", what=package, hint=f"run pip install {package}") from error
+
+
+def _html(table: pa.Table, caption: str) -> str:
+    """A table as HTML; everything that comes from the data is escaped."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.column_names)
+    found = (row for batch in table.to_batches() for row in json_rows(batch))
+    body = "".join(f"<tr>{''.join(map(_html_cell, row.values()))}</tr>" for row in found)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{html.escape(caption)}</small></p>"
+
+
+def _html_cell(value: Any) -> str:
+    if value is None:
+        return '<td style="opacity: 0.5"><em>null</em></td>'
+    align = "right" if isinstance(value, int | float) and not isinstance(value, bool) else "left"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+    return f'<td style="text-align: {align}">{html.escape(cut)}</td>'
+
+
 def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of a batch as Python values."""
     names = batch.schema.names
-    values = [column.to_pylist() for column in batch.columns]
+    values = [_readable(column).to_pylist() for column in batch.columns]
     return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    """A column whose values Python has: times of SQL count nanoseconds, which only pandas can hold."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_time64(kind) and kind.unit == "ns":
+        return column.cast(pa.time64("us"), safe=False)
+    if pa.types.is_duration(kind) and kind.unit == "ns":
+        return column.cast(pa.duration("us"), safe=False)
+    return column
 
 
 def json_rows(batch: pa.RecordBatch, *, javascript_safe: bool = False) -> Iterator[dict[str, Any]]:
@@ -186,10 +321,14 @@ def _json(value: Any, safe: bool) -> Any:
             return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
         case datetime.datetime():
             return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-        case datetime.date():
+        case datetime.date() | datetime.time():
             return value.isoformat()
+        case decimal.Decimal():
+            return str(value)
         case bytes():
             return f"base64:{base64.b64encode(value).decode('ascii')}"
-        case list():
+        case list() | tuple():
             return [_json(each, safe) for each in value]
-    return value
+        case dict():
+            return {name: _json(each, safe) for name, each in value.items()}
+    return str(value)

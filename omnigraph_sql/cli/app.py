@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from omnigraph_sql._version import __version__
-from omnigraph_sql.cli.graph_commands import COMMANDS
+from omnigraph_sql.cli import graph_commands, sql_commands
 from omnigraph_sql.cli.options import FILE, json_option, require_command
 
 
@@ -73,16 +73,28 @@ def plan(new: str, old: str, as_json: bool) -> int:
 @click.option("--query", "name", metavar="NAME", help="Compile this query only.")
 @click.option(
     "--emit",
-    type=click.Choice(["ir", "ast", "descriptor"]),
+    type=click.Choice(["ir", "ast", "descriptor", "sql"]),
     default="ir",
     show_default=True,
-    help="What to print: the plan, the syntax tree, or what the query returns, reads and writes.",
+    help="What to print: the plan, the syntax tree, what the query returns, reads and writes, or its SQL.",
 )
-@json_option("Print errors as JSON too.")
-def compile_(schema: str, queries: str, name: str | None, emit: str, as_json: bool) -> int:  # noqa: ARG001
-    """Compile the queries of a file and print the outcome as JSON."""
+@click.option(
+    "--dialect",
+    type=click.Choice(["datafusion", "duckdb", "spark"]),
+    help="The engine that the SQL is for.  [default: datafusion]",
+)
+@json_option("Print errors and SQL as JSON too.")
+def compile_(schema: str, queries: str, name: str | None, emit: str, dialect: str | None, as_json: bool) -> int:
+    """Compile the queries of a file and print the outcome as JSON, or as SQL with comments.
+
+    SQL is made without a graph: how large its tables are can change the order of steps when a query runs.
+    """
     from omnigraph_sql.cli import compiling
 
+    if emit == "sql":
+        return compiling.sql(schema, queries, name=name, dialect=dialect or "datafusion", as_json=as_json)
+    if dialect is not None:
+        raise click.UsageError("--dialect is for --emit sql")
     return compiling.run(schema, queries, name=name, emit=emit)
 
 
@@ -151,5 +163,5 @@ def completion(shell: str) -> int:
     return about.completion(app, shell)
 
 
-for _command in COMMANDS:
+for _command in (*graph_commands.COMMANDS, *sql_commands.COMMANDS):
     app.add_command(_command)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,9 @@ from omnigraph_sql.errors import BadRequest, Compile, OmnigraphError
 if TYPE_CHECKING:
     from omnigraph_compiler import Diagnostic
     from omnigraph_sql.cli.output import StyledLine
+
+
+_TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,23 @@ def plain_lines(message: str, hint: str | None = None) -> Iterator[StyledLine]:
     yield [("error", "error"), ("bold", f": {message}")]
     if hint is not None:
         yield [("help", "hint"), ("source", f": {hint}")]
+
+
+def warning_lines(message: str, hint: str | None = None) -> Iterator[StyledLine]:
+    """As `plain_lines`, for what a command goes on in spite of."""
+    yield [("help", "warning"), ("source", f": {message}")]
+    if hint is not None:
+        yield [("help", "hint"), ("source", f": {hint}")]
+
+
+def defect(error: Exception) -> tuple[str, str]:
+    """An error that should not have happened, as message and hint; on request it is shown where it did."""
+    hint = "this is a defect in omnigraph-sql; please report it with the command and the files that lead to it"
+    if os.environ.get(_TRACEBACK_VARIABLE):
+        traceback.print_exception(error)
+    else:
+        hint += f" ({_TRACEBACK_VARIABLE}=1 shows where it happened)"
+    return f"internal error: {type(error).__name__}: {error}", hint
 
 
 def error_document(error: OmnigraphError) -> dict[str, Any]:

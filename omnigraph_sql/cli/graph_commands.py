@@ -7,12 +7,15 @@ from collections.abc import Callable
 import click
 
 from omnigraph_sql.cli.options import (
+    ALL_FORMATS,
     FILE,
     F,
     branch_option,
     embed_option,
+    format_option,
     graph_target,
     json_option,
+    read_options,
     require_command,
     write_options,
     yes_option,
@@ -163,17 +166,7 @@ def _query_options(command: Callable[..., int]) -> Callable[..., int]:
         graph_target(then="[NAME]"),
         click.option("--query", "path", type=FILE, metavar="FILE", help="The file with the query."),
         click.option("-e", "text", metavar="GQ", help="The query itself."),
-        click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
-        click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
-        branch_option("The branch to read."),
-        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit."),
-        click.option(
-            "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
-        ),
-        click.option("--timeout", metavar="TIME", help="Give up after so much work: 500ms, 30s, 5m.  [default: never]"),
-        click.option(
-            "--memory", metavar="SIZE", help="Use no more memory for rows: 512MB, 2GB.  [default: half of the machine's]"
-        ),
+        read_options,
     ]
     for decorate in reversed(decorators):
         command = decorate(command)
@@ -182,14 +175,7 @@ def _query_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @click.command("query")
 @_query_options
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["table", "json", "jsonl", "csv", "kv", "arrow", "parquet"]),
-    default="table",
-    show_default=True,
-    help="How the rows are written.",
-)
+@format_option(*ALL_FORMATS)
 @json_option("The same as --format json.")
 def query(
     words: tuple[str, ...],
@@ -203,6 +189,7 @@ def query(
     version: int | None,
     timeout: str | None,
     memory: str | None,
+    engine: str,
     format_: str,
     as_json: bool,
 ) -> int:
@@ -214,7 +201,7 @@ def query(
 
     values = mutating.parameters(params, params_file)
     limits = querying.seconds(timeout), querying.size(memory)
-    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, *limits)
+    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, *limits, engine)
     return querying.run(words, store, order, form="json" if as_json else format_)
 
 
@@ -235,6 +222,7 @@ def explain(
     version: int | None,
     timeout: str | None,
     memory: str | None,
+    engine: str,
     analyze: bool,
     verbose: bool,
     as_json: bool,
@@ -244,7 +232,7 @@ def explain(
 
     values = mutating.parameters(params, params_file)
     limits = querying.seconds(timeout), querying.size(memory)
-    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, *limits)
+    order = querying.Order(mutating.source(path, text), values, branch, snapshot, version, *limits, engine)
     return querying.explain(words, store, order, analyze=analyze, verbose=verbose, as_json=as_json)
 
 

@@ -14,6 +14,7 @@ from omnigraph_sql.cli.addressing import graph_and_optional_word, usage_error, w
 from omnigraph_sql.cli.sources import load_text, located, read_bytes, rejections
 from omnigraph_sql.cli.tabulating import count
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.writes.mutation import MutationResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +49,28 @@ def run(words: Sequence[str], store: str | None, order: Order, *, actor: str | N
             order.source.text, given, order.params, branch=order.branch, actor=actor, if_commit=order.if_commit
         )
         if as_json:
-            output.write_json(
-                {
-                    "uri": graph.uri,
-                    "branch": order.branch,
-                    "query_name": given or names[0],
-                    "affected_nodes": result.affected_nodes,
-                    "affected_edges": result.affected_edges,
-                    "actor_id": actor,
-                    "commit": result.commit.to_dict() if result.commit else None,
-                }
-            )
+            about = {"uri": graph.uri, "branch": order.branch, "query_name": given or names[0]}
+            output.write_json(document(result, actor, **about))
         else:
-            output.write(f"affected {count(result.affected_nodes, 'node')} and {count(result.affected_edges, 'edge')}\n")
-            output.write(f"commit {result.commit.graph_commit_id}\n" if result.commit else "nothing to commit\n")
+            write_summary(result)
     return 0
+
+
+def document(result: MutationResult, actor: str | None, **about: str) -> dict[str, Any]:
+    """What a mutation changed, for programs; `about` says what was run, and where."""
+    return {
+        **about,
+        "affected_nodes": result.affected_nodes,
+        "affected_edges": result.affected_edges,
+        "actor_id": actor,
+        "commit": result.commit.to_dict() if result.commit else None,
+    }
+
+
+def write_summary(result: MutationResult) -> None:
+    """What a mutation changed, for people."""
+    output.write(f"affected {count(result.affected_nodes, 'node')} and {count(result.affected_edges, 'edge')}\n")
+    output.write(f"commit {result.commit.graph_commit_id}\n" if result.commit else "nothing to commit\n")
 
 
 def source(path: str | None, text: str | None) -> Source:

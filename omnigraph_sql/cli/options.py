@@ -54,6 +54,48 @@ def branch_option(help_text: str) -> Callable[[F], F]:
     return click.option("--branch", default="main", show_default=True, metavar="NAME", help=help_text)
 
 
+def read_options(command: F) -> F:
+    """What every read has: parameters, the state of the graph, and limits."""
+    decorators: list[Callable[[F], F]] = [
+        click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
+        click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
+        branch_option("The branch to read."),
+        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit."),
+        click.option(
+            "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
+        ),
+        click.option("--timeout", metavar="TIME", help="Give up after so much work: 500ms, 30s, 5m.  [default: never]"),
+        click.option(
+            "--memory", metavar="SIZE", help="Use no more memory for rows: 512MB, 2GB.  [default: half of the machine's]"
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["datafusion", "duckdb"]),
+            default="datafusion",
+            show_default=True,
+            help="What runs it.",
+        ),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+config_option = click.option(
+    "--config", type=FILE, metavar="FILE", help="The project file.  [default: the nearest omnigraph.yaml, if there is one]"
+)
+
+
+def format_option(*names: str) -> Callable[[F], F]:
+    """`--format`, with these names; table by default."""
+    help_text = "How the rows are written."
+    return click.option("--format", "format_", type=click.Choice(names), default="table", show_default=True, help=help_text)
+
+
+ALL_FORMATS = ("table", "json", "jsonl", "csv", "kv", "arrow", "parquet")
+TEXT_FORMATS = ALL_FORMATS[:5]
+
+
 def write_options(command: F) -> F:
     """What every write has: who does it, and whether it says where."""
     command = click.option("--quiet", "-q", is_flag=True, help="Do not show the target on standard error.")(command)

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph_sql.cli import output
-from omnigraph_sql.cli.tabulating import Column, count, one_line, write_table
+from omnigraph_sql.cli.tabulating import Column, LongTable, count, one_line, write_table
 from omnigraph_sql.result import Result, json_rows
 
 _CHUNK_ROWS = 4096
+_PLANS = (("plan_type", "plan"), ("explain_key", "explain_value"))
 
 
 def write_rows(result: Result, name: str) -> None:
@@ -37,11 +38,46 @@ def _cell(value: Any) -> str:
 
 
 def _table(result: Result) -> None:
-    rows = [[_cell(value) for value in row.values()] for row in result.to_json()]
-    numeric = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in result.schema]
-    columns = [Column(name, right=is_number) for name, is_number in zip(result.columns, numeric, strict=True)]
-    write_table(columns, rows)
-    output.write(f"\n{count(len(result), 'row')}\n")
+    if tuple(result.columns) in _PLANS:
+        _plan(result)
+        return
+    columns = [Column(field.name, right=_is_number(field.type)) for field in result.schema]
+    pages = _pages(result)
+    first, second = next(pages, []), next(pages, [])
+    written = len(first) + len(second)
+    if second:
+        table = LongTable(columns)
+        table.write(first)
+        table.write(second)
+        for page in pages:
+            table.write(page)
+            written += len(page)
+    else:
+        write_table(columns, first)
+    output.write(f"\n{count(written, 'row')}\n")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _pages(result: Result) -> Iterator[list[list[str]]]:
+    """The rows as texts, many at a time however small the batches are: columns are laid out anew for each page."""
+    page: list[list[str]] = []
+    for rows in _chunks(result):
+        page += [[_cell(value) for value in row.values()] for row in rows]
+        if len(page) >= _CHUNK_ROWS:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _plan(result: Result) -> None:
+    """What SQL's `explain` answers: texts of many lines, each under its title."""
+    for rows in _chunks(result):
+        for title, text in (row.values() for row in rows):
+            output.write(f"{title}\n" + "".join(f"  {line}".rstrip() + "\n" for line in text.splitlines()))
 
 
 def _json(result: Result) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -16,7 +15,6 @@ from omnigraph_sql.errors import OmnigraphError
 _READER_GONE = 141  # 128 + SIGPIPE, as shells count
 _PROGRAM = "ogsql"
 _COMPLETION_VARIABLE = "_OGSQL_COMPLETE"
-_TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -86,12 +84,7 @@ def _report_lost_output(error: OSError) -> None:
 
 
 def _report_defect(error: Exception, *, as_json: bool) -> None:
-    message = f"internal error: {type(error).__name__}: {error}"
-    hint = "this is a defect in omnigraph-sql; please report it with the command and the files that lead to it"
-    if os.environ.get(_TRACEBACK_VARIABLE):
-        traceback.print_exception(error)
-    else:
-        hint += f" ({_TRACEBACK_VARIABLE}=1 shows where it happened)"
+    message, hint = failures.defect(error)
     if as_json:
         output.write_json(failures.document(message, hint=hint))
         return

@@ -25,11 +25,40 @@ class Column:
 
 def write_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Write a table to standard output."""
-    cells = [[one_line(cell) for cell in row] for row in rows]
     if output.wants_colour(sys.stdout):
-        _write_ruled(columns, cells)
+        _write_ruled(columns, [[one_line(cell) for cell in row] for row in rows])
     else:
-        output.write("".join(f"{line}\n" for line in _aligned(columns, cells)))
+        LongTable(columns).write(rows)
+
+
+class LongTable:
+    """A table on standard output whose rows come in portions. Its columns are as wide as those so far need."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self._widths = [0 for _ in columns]
+        self._begun = False
+
+    def write(self, rows: Sequence[Sequence[str]]) -> None:
+        """Write some rows, the first time below the headings."""
+        from rich.cells import cell_len
+
+        lines: list[Sequence[str]] = [[one_line(cell) for cell in row] for row in rows]
+        heading = [] if self._begun else [[column.title for column in self._columns]]
+        for at in range(len(self._columns)):
+            self._widths[at] = max([self._widths[at], *(cell_len(line[at]) for line in (*heading, *lines))])
+        self._begun = True
+        output.write_styled([("bold", self._padded(line))] for line in heading)
+        output.write("".join(f"{self._padded(line)}\n" for line in lines))
+
+    def _padded(self, line: Sequence[str]) -> str:
+        from rich.cells import cell_len
+
+        pieces = []
+        for cell, width, column in zip(line, self._widths, self._columns, strict=True):
+            space = " " * (width - cell_len(cell))
+            pieces.append(space + cell if column.right else cell + space)
+        return _GAP.join(pieces).rstrip()
 
 
 def one_line(text: str) -> str:
@@ -46,22 +75,6 @@ def moment(microseconds: int) -> str:
     """A time as people read it, in UTC."""
     found = datetime.datetime.fromtimestamp(microseconds // 1_000_000, datetime.UTC)
     return found.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
-    from rich.cells import cell_len
-
-    lines = [[column.title for column in columns], *rows]
-    widths = [max(cell_len(line[at]) for line in lines) for at in range(len(columns))]
-
-    def padded(line: Sequence[str]) -> str:
-        pieces = []
-        for cell, width, column in zip(line, widths, columns, strict=True):
-            space = " " * (width - cell_len(cell))
-            pieces.append(space + cell if column.right else cell + space)
-        return _GAP.join(pieces).rstrip()
-
-    return [padded(line) for line in lines]
 
 
 def _write_ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

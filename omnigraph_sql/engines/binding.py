@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph_sql.engines import ranking, traversal
+from omnigraph_sql.engines.execution import Execution
 from omnigraph_sql.engines.masks import holds
 from omnigraph_sql.engines.messages import bind_messages, support
 from omnigraph_sql.engines.scope import Array, Bound, Scope, numbers
 from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner.plan import SqlPlan
+from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.storage.columns import arrow_type
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -25,6 +29,36 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What the names in the SQL of a query stand for in one run."""
+
+    relations: dict[str, pa.RecordBatch]
+    functions: dict[str, Bound]
+    values: dict[str, pa.Scalar]
+
+    @property
+    def longest(self) -> int:
+        """How many rows the longest relation has."""
+        return max((batch.num_rows for batch in self.relations.values()), default=0)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """How functions do what they do, as far as they say."""
+        return {name: bound.note for name, bound in self.functions.items() if bound.note is not None}
+
+
+def bind_names(plan: SqlPlan, scope: Scope, execution: Execution) -> Binding:
+    """Everything that a plan names, bound to the data of one snapshot and to the values of one run."""
+    scope = replace(scope, values={name: python_value(given, scope.params) for name, given in plan.inputs.items()})
+    relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
+    bounds = {}
+    for name, function in plan.functions.items():
+        execution.clock.check()
+        bounds[name] = bind_function(scope, function)
+    return Binding(relations, bounds, {name: bind(value, scope.params) for name, value in plan.values.items()})
 
 
 def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:

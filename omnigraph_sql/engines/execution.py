@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
 
@@ -103,6 +102,10 @@ class Execution:
         """How many more of them; None if it runs in threads of the engine."""
         self.tried: BaseException | None = None
         """What a function raised while the query was being planned."""
+        self.on_stop: Callable[[], None] | None = None
+        """Ends what functions wait for elsewhere."""
+        self.describe: Callable[[BaseException], OmnigraphError] = defect
+        """What is said of a failure that is neither a limit nor an error of our family."""
         self._planner: int | None = threading.get_ident()
         self._held = 0
         self._lock = threading.RLock()
@@ -128,6 +131,8 @@ class Execution:
             if self.failure is None:
                 self.failure = reason
             self.is_stopped = True
+        if self.on_stop is not None:
+            self.on_stop()
 
     def going(self) -> None:
         """Raise if the run was stopped."""
@@ -225,6 +230,16 @@ def guarded(execution: Execution, bound: Bound) -> Callable[..., Array]:
     return run
 
 
+@contextmanager
+def calling() -> Iterator[None]:
+    """Work in a thread of the engine that is not a function of a query, as reading from a source."""
+    _enter()
+    try:
+        yield
+    finally:
+        _leave()
+
+
 def calls_in_progress() -> int:
     """How many functions are at work in threads of the engine."""
     return _calls
@@ -291,13 +306,19 @@ def translate(error: Exception, execution: Execution) -> BaseException:
         failure is not None and not isinstance(failure, Exception)
     ):
         return failure
+    if isinstance(error, OmnigraphError):
+        return error
     text = str(error)
     if failure is None and "Resources exhausted" in text:
         return execution.exhausted(_wanted(text, execution.limits.memory))
-    if failure is None and "os error 28" in text:
+    if failure is None and ("os error 28" in text or "No space left on device" in text):
         text = "there is no space left for the intermediate rows of the query"
         return Storage(text, storage_class="transient", hint="free space in the directory for temporary files")
-    cause: Any = failure or error
+    return execution.describe(failure or error)
+
+
+def defect(cause: BaseException) -> OmnigraphError:
+    """Nothing that a query says can make the engine fail: it is our fault."""
     first = str(cause).strip().splitlines()[0] if str(cause).strip() else ""
     hint = "this is a defect in omnigraph-sql; please report it with the schema and the query"
     return Internal(f"the query could not be run: {type(cause).__name__}: {first}", hint=hint)

@@ -6,11 +6,12 @@ import time
 from dataclasses import replace
 
 from omnigraph_compiler import ir
-from omnigraph_sql.engines.datafusion import READ_AHEAD_ROWS, Order, QueryEngine, Session
+from omnigraph_sql.engines.datafusion import QueryEngine, Session
 from omnigraph_sql.engines.execution import Execution, translated
 from omnigraph_sql.engines.operators import Reader
+from omnigraph_sql.engines.orders import READ_AHEAD_ROWS, Order
 from omnigraph_sql.explanation import Explanation
-from omnigraph_sql.planner.dialects import render
+from omnigraph_sql.planner.dialects import DIALECTS
 
 
 def explain(engine: QueryEngine, order: Order) -> Explanation:
@@ -19,7 +20,7 @@ def explain(engine: QueryEngine, order: Order) -> Explanation:
     def run(execution: Execution) -> Explanation:
         return _explained(engine, order, _session(engine, order, execution), execution)
 
-    return engine.attempt(order.limits, run)
+    return engine.resources.attempt(order.limits, run)
 
 
 def analyze(engine: QueryEngine, order: Order) -> Explanation:
@@ -42,7 +43,7 @@ def analyze(engine: QueryEngine, order: Order) -> Explanation:
             _explained(engine, order, session, execution), rows=rows, seconds=seconds, work=session.trace.counts()
         )
 
-    return engine.attempt(order.limits, run)
+    return engine.resources.attempt(order.limits, run)
 
 
 def _session(engine: QueryEngine, order: Order, execution: Execution) -> Session:
@@ -62,12 +63,12 @@ def _explained(engine: QueryEngine, order: Order, session: Session, execution: E
         order.snapshot.commit_id,
         Reader(order, session).step(physical),
         ir.plan_json(order.query.plan),
-        render(plan.tree, pretty=True),
+        DIALECTS["datafusion"].statements(plan, pretty=True).query.sql,
         {name: str(meaning) for name, meaning in meanings.items()},
         {f"${name}": scalar.as_py() for name, scalar in session.binding.values.items()},
         logical.display_indent(),
         physical.display_indent(),
         plan.applied,
-        traversals=tuple(f"{plan.functions[name]}: {note}" for name, note in session.notes.items()),
-        indexes=tuple(engine.indexes(order, meanings.values())),
+        traversals=tuple(f"{plan.functions[name]}: {note}" for name, note in session.binding.notes.items()),
+        indexes=tuple(engine.resources.indexes(order, meanings.values())),
     )

@@ -64,12 +64,14 @@ def _narrowed(scope: Scope, table: TableData, bound: list[tuple[Simple, pa.Scala
 
 
 def _places(scope: Scope, table: TableData, bound: list[tuple[Simple, pa.Scalar]], at: Positions) -> Positions:
-    places = np.arange(len(at))
+    places: Positions | None = None
     for condition, value in bound:
         gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
-        holds = _compared(gather(pa.array(at[places])), condition.op, value)
-        places = places[pc.indices_nonzero(holds).to_numpy().astype(np.int64)]
-    return places
+        holds = _compared(gather(pa.array(at if places is None else at[places])), condition.op, value)
+        holds = holds.fill_null(False) if holds.null_count else holds
+        found = np.flatnonzero(holds.to_numpy(zero_copy_only=False))
+        places = found if places is None else places[found]
+    return np.arange(len(at)) if places is None else places
 
 
 def holds(scope: Scope, asked: fn.Holds) -> Bound:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from omnigraph_sql.engines.datafusion import Order, Session
+from omnigraph_sql.engines.datafusion import Session
+from omnigraph_sql.engines.orders import Order
 from omnigraph_sql.explanation import Step, counted
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.values import python_value
@@ -87,7 +88,7 @@ class Reader:
         (name, hop), *_ = hops.items()
         size = self.order.snapshot.entry(f"edge:{hop.edge}").row_count
         notes = [f"edge:{hop.edge}, {counted(size)}"]
-        notes += [self.session.notes[name]] if name in self.session.notes else []
+        notes += [self.session.binding.notes[name]] if name in self.session.binding.notes else []
         step = Step(f"expand: {hop}", (source,), tuple(notes), self._reached(hop, source.estimated))
         measured = _measured(step, node)
         lists = below.metrics()

@@ -1,7 +1,7 @@
 """Batches of a running query, handed to whoever reads them.
 
-DataFusion can be stopped in the middle of a query only where its stream is awaited. One thread of the process does that for
-all queries; readers wait for it, and can be interrupted while they do.
+Readers wait for rows that other threads fetch, and can be interrupted while they do. DataFusion can be stopped in the middle
+of a query only where its stream is awaited. One thread of the process does that for all queries.
 """
 
 from __future__ import annotations
@@ -16,16 +16,59 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate, translated
+from omnigraph_sql.engines.threads import working
 from omnigraph_sql.errors import BadRequest
 
 _EXIT_SECONDS = 2.0
 _LEAVING_SECONDS = 0.005
 _LONGEST_BATCH = 65_536
+T = TypeVar("T")
+
+Fetched: TypeAlias = tuple[list[pa.RecordBatch], bool]
+"""Batches, and whether they are the last."""
+
+
+class Rows(Protocol):
+    """The rows of one run, as an engine gives them."""
+
+    def ask(self, rows: int) -> Future[Fetched]:
+        """Fetch batches with so many rows together in another thread. Cancelling stops the engine."""
+
+    def fetch(self, rows: int) -> Fetched:
+        """As `ask`, in this thread."""
+
+    def close(self) -> None:
+        """Stop the engine, whatever it is doing, and let go of it."""
+
+
+class Awaited:
+    """The rows of a stream of DataFusion."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def ask(self, rows: int) -> Future[Fetched]:
+        """Have them awaited by the thread that does so for all queries."""
+        return asyncio.run_coroutine_threadsafe(_advance(self._source, rows), _loop())
+
+    def fetch(self, rows: int) -> Fetched:
+        """Poll the stream."""
+        batches: list[pa.RecordBatch] = []
+        for batch in self._source:
+            batches.append(batch.to_pyarrow())
+            rows -= batches[-1].num_rows
+            if rows <= 0:
+                return batches, False
+        return batches, True
+
+    def close(self) -> None:
+        """A stream that nobody holds stops."""
+        self._source = None
 
 
 class Session(Protocol):
@@ -39,9 +82,9 @@ class Stream:
     """The rows of one run, in order, once. Holds on to everything the engine needs until it is closed."""
 
     def __init__(
-        self, source: Any, session: Session, execution: Execution, fit: Callable[[pa.RecordBatch], pa.RecordBatch]
+        self, source: Rows, session: Session, execution: Execution, fit: Callable[[pa.RecordBatch], pa.RecordBatch]
     ) -> None:
-        self._source = source
+        self._source: Rows | None = source
         self._session: Session | None = session
         self._execution = execution
         self._fit = fit
@@ -81,19 +124,22 @@ class Stream:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.cancel()
-        self._source = self._session = None
+        source, self._source, self._session = self._source, None, None
+        if source is not None:
+            source.close()
         self._ready.clear()
         _LIVE.discard(self)
 
-    def _fetch(self, rows: int, ask: Callable[[int], tuple[list[pa.RecordBatch], bool]]) -> None:
+    def _fetch(self, rows: int, ask: Callable[[Rows, int], Fetched]) -> None:
+        assert self._source is not None
         try:
             with self._execution.clock.running():
-                batches, is_last = ask(rows)
+                batches, is_last = ask(self._source, rows)
+            fits = [self._fit(batch) for batch in batches]
         except BaseException:
             self.close()
             raise
-        for batch in batches:
-            fit = self._fit(batch)
+        for fit in fits:
             # What was unfolded from lists can be very long.
             self._ready += [fit.slice(at, _LONGEST_BATCH) for at in range(0, fit.num_rows, _LONGEST_BATCH)]
         if is_last:
@@ -103,35 +149,36 @@ class Stream:
             if session is not None:
                 session.finished()
 
-    def _run(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
-        execution = self._execution
-        batches: list[pa.RecordBatch] = []
-        with translated(execution):
-            for batch in self._source:
-                batches.append(batch.to_pyarrow())
-                rows -= batches[-1].num_rows
-                if rows <= 0:
-                    break
-        execution.going()
-        return batches, rows > 0
+    def _run(self, source: Rows, rows: int) -> Fetched:
+        with translated(self._execution):
+            found = source.fetch(rows)
+        self._execution.going()
+        return found
 
-    def _await(self, rows: int) -> tuple[list[pa.RecordBatch], bool]:
+    def _await(self, source: Rows, rows: int) -> Fetched:
         execution = self._execution
         _raise_if(execution.failure)
-        self._waiting = waiting = asyncio.run_coroutine_threadsafe(_advance(self._source, rows), _loop())
+        self._waiting = source.ask(rows)
         try:
-            return waiting.result(execution.clock.left)
-        except CancelledError:
-            raise execution.failure or BadRequest("the query was cancelled") from None
-        except TimeoutError:
-            over = execution.clock.over()
-            execution.stop(over)
-            raise over from None
-        except Exception as error:
-            raise translate(error, execution) from (execution.failure or error)
+            return awaited(self._waiting, execution)
         finally:
-            waiting.cancel()
             self._waiting = None
+
+
+def awaited(waiting: Future[T], execution: Execution) -> T:
+    """Wait for what an engine does in other threads, as long as there is time. Who is interrupted stops the engine."""
+    try:
+        return waiting.result(execution.clock.left)
+    except CancelledError:
+        raise execution.failure or BadRequest("the query was cancelled") from None
+    except TimeoutError:
+        over = execution.clock.over()
+        execution.stop(over)
+        raise over from None
+    except Exception as error:
+        raise translate(error, execution) from (execution.failure or error)
+    finally:
+        waiting.cancel()
 
 
 def _raise_if(failure: BaseException | None) -> None:
@@ -139,7 +186,7 @@ def _raise_if(failure: BaseException | None) -> None:
         raise failure
 
 
-async def _advance(source: Any, rows: int) -> tuple[list[pa.RecordBatch], bool]:
+async def _advance(source: Any, rows: int) -> Fetched:
     """The next batches with so many rows together, and whether they are the last."""
     batches: list[pa.RecordBatch] = []
     async for batch in source:
@@ -210,11 +257,12 @@ def _loop() -> _Loop:
 @atexit.register
 def _stop_all() -> None:
     """Wait for the threads of the engine: one that enters or leaves Python while it goes away ends the process badly."""
-    if _started is None or _started[0] != os.getpid():
+    loop = None if _started is None or _started[0] != os.getpid() else _started[1]
+    if loop is None and not working():
         return
     for stream in list(_LIVE):
         stream.close()
     until = time.monotonic() + _EXIT_SECONDS
-    while (calls_in_progress() or _started[1].handing_over) and time.monotonic() < until:
+    while (calls_in_progress() or working() or (loop and loop.handing_over)) and time.monotonic() < until:
         time.sleep(0.001)
     time.sleep(_LEAVING_SECONDS)

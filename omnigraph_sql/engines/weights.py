@@ -8,6 +8,8 @@ the way: as soon as the walks have touched a share of the edges, weights are sen
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -79,11 +81,12 @@ def _walked(scope: Scope, branch: Branch, at: Counts) -> Counts | None:
     """What a branch sends to some nodes, by walking from there; None if that is more than sending to all."""
     along = scope.expander(branch.edge, branch.direction)
     touched = "walked", branch
+    left = scope.rows(f"edge:{branch.edge}") / SENT - scope.memo.get(touched, 0)
+    reached = along.walk(at, stored=branch.stored, most=left)
     with scope.lock:
-        scope.memo[touched] = scope.memo.get(touched, 0) + along.count(at)
-        if scope.memo[touched] * SENT >= scope.rows(f"edge:{branch.edge}"):
-            return None
-    reached = along.edges(at) if branch.stored else along.neighbours(at)
+        scope.memo[touched] = scope.memo.get(touched, 0) + (math.inf if reached is None else len(reached.targets))
+    if reached is None:
+        return None
     rows, ends = reached.rows(), reached.targets
     if branch.conditions:
         assert reached.edges is not None

@@ -36,6 +36,8 @@ class ManifestCoordinator:
         self.table = table
         self.journal = journal
         self._snapshots: OrderedDict[tuple[str, int, str], Snapshot] = OrderedDict()
+        self._newest: dict[str, Snapshot] = {}
+        """What branches showed when they were last asked for."""
         self._lock = threading.Lock()
 
     # Snapshots
@@ -43,11 +45,20 @@ class ManifestCoordinator:
     def fresh(self, branch: str) -> Snapshot:
         """The snapshot a branch shows now: one probe of the manifest, and a read of what changed only if it moved."""
         incarnation = self.incarnation(branch)
+        known = self._newest.get(branch)
+        if (
+            known is not None
+            and known.incarnation == incarnation
+            and self.table.is_newest(lineage(branch), known.manifest_version)
+        ):
+            return known
         try:
             opened = self.table.newest(lineage(branch))
         except NotFound:
             raise self._no_branch(branch) from None
-        return self._kept(branch, opened.version, incarnation) or self._load(branch, opened, incarnation)
+        found = self._kept(branch, opened.version, incarnation) or self._load(branch, opened, incarnation)
+        self._newest[branch] = found
+        return found
 
     def at_version(self, branch: str, version: int) -> Snapshot:
         incarnation = self.incarnation(branch)
@@ -130,6 +141,7 @@ class ManifestCoordinator:
     def forget(self, branch: str) -> None:
         """Drop what is kept about a branch that was deleted; its name may come back with other content."""
         with self._lock:
+            self._newest.pop(branch, None)
             for key in [key for key in self._snapshots if key[0] == branch]:
                 del self._snapshots[key]
 

@@ -1,13 +1,132 @@
-"""SQL text of a tree, per engine."""
+"""SQL text of a plan, per engine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
 from sqlglot import exp
 
+from omnigraph_sql.planner.plan import SqlPlan
 
-def render(tree: exp.Expression, *, pretty: bool = False) -> str:
-    """The text for DataFusion: its grammar is close to that of Postgres, and names of functions keep their case."""
-    return tree.sql(dialect=_DATAFUSION, pretty=pretty, normalize_functions=False)
+_PREFIX = "og_"
+"""What the names of our functions begin with where an engine would take them for functions of its own."""
 
 
-_DATAFUSION = "postgres"
+@dataclass(frozen=True)
+class Statement:
+    """The text of a query, and the parameters in it."""
+
+    sql: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A plan as text: the query, and before it those whose rows are tables for the ones after them, by name."""
+
+    query: Statement
+    stages: tuple[tuple[str, Statement], ...]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What the text for an engine looks like."""
+
+    grammar: str
+    """The dialect of sqlglot."""
+    folds_case: bool = False
+    """Whether names that differ only in case are the same to it."""
+    prefix: str = ""
+    """What the names of functions begin with."""
+    parameter: str = "$"
+    """What a parameter begins with."""
+    stage: str = "TABLE"
+    """What the rows of a query become for those after it."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Functions that it has under another name."""
+    adapt: Callable[[exp.Expression], None] = lambda _: None
+    """Changes in a tree what the engine writes otherwise."""
+
+    @property
+    def is_another(self) -> bool:
+        """Whether the tree of a plan is not the one of its text."""
+        return self.folds_case or bool(self.prefix or self.words)
+
+    def function(self, name: str) -> str:
+        """The name in the text of a function that a plan calls."""
+        return f"{self.prefix}{name}"
+
+    def made(self, name: str, query: Statement) -> str:
+        """The text that makes a table of a query."""
+        return f"CREATE {self.stage} {name} AS {query.sql}"
+
+    def statements(self, plan: SqlPlan, *, pretty: bool = False) -> Statements:
+        """The text of a plan."""
+        trees = [tree for _, tree in plan.stages] + [plan.tree]
+        variables = _told_apart(trees) if self.folds_case else {}
+
+        def adapted(tree: exp.Expression) -> exp.Expression:
+            tree = tree.copy()
+            for node in tree.find_all(exp.Identifier, exp.Anonymous):
+                if isinstance(node, exp.Anonymous):
+                    ours = node.this in plan.functions
+                    node.set("this", self.function(node.this) if ours else self.words.get(node.this, node.this))
+                elif node.this in variables:
+                    node.set("this", variables[node.this])
+            self.adapt(tree)
+            return tree
+
+        def statement(tree: exp.Expression) -> Statement:
+            parameters = tuple(dict.fromkeys(str(found.name) for found in tree.find_all(exp.Parameter)))
+            shown = adapted(tree) if self.is_another else tree
+            # Names of functions keep their case.
+            return Statement(shown.sql(dialect=self.grammar, pretty=pretty, normalize_functions=False), parameters)
+
+        return Statements(statement(plan.tree), tuple((name, statement(tree)) for name, tree in plan.stages))
+
+
+def _told_apart(trees: Iterable[exp.Expression]) -> dict[str, str]:
+    """Other names for variables whose names differ only in case from those of variables before them."""
+    taken: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(_variables(trees)):
+        if taken.setdefault(name.lower(), name) == name:
+            continue
+        number = 2
+        while f"{name.lower()}~{number}" in taken:
+            number += 1
+        found[name] = f"{name}~{number}"
+        taken[found[name].lower()] = name
+    return found
+
+
+def _variables(trees: Iterable[exp.Expression]) -> Iterator[str]:
+    # A column that a query shows is told by its place; it may have the name of another.
+    for tree in trees:
+        yield from (str(node.this) for node in tree.find_all(exp.Identifier) if str(node.this).startswith("$"))
+
+
+def _for_spark(tree: exp.Expression) -> None:
+    for node in list(tree.find_all(exp.Parameter, exp.Unnest)):
+        if isinstance(node, exp.Parameter):
+            node.replace(exp.Placeholder(this=node.name))
+        else:
+            unfolded = exp.Anonymous(this="EXPLODE", expressions=node.expressions)
+            node.replace(exp.alias_(unfolded, node.alias, quoted=True))
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    # The grammar of DataFusion is close to that of Postgres.
+    "datafusion": Dialect("postgres"),
+    "duckdb": Dialect("duckdb", folds_case=True, prefix=_PREFIX, stage="TEMP TABLE"),
+    "spark": Dialect(
+        "spark",
+        folds_case=True,
+        prefix=_PREFIX,
+        parameter=":",
+        stage="TEMPORARY VIEW",
+        words={"array_has": "array_contains", "starts_with": "startswith"},
+        adapt=_for_spark,
+    ),
+}

@@ -65,7 +65,12 @@ def _order(draft: Draft, frame: Frame, plan: Logical) -> list[exp.Expression]:
     # There is one node at most with a key, and nothing to tell apart.
     one = {vertex.variable for vertex in plan.pattern.vertices if key_values(draft.catalog, vertex) is not None}
     telling = [each for each in plan.order.tie_break if not (isinstance(each, ir.IdRef) and each.variable in one)]
-    return [*keys, *(ordered(sort_key(draft, frame, each)) for each in telling)]
+    return _varying([*keys, *(ordered(sort_key(draft, frame, each)) for each in telling)])
+
+
+def _varying(keys: Sequence[exp.Ordered]) -> list[exp.Expression]:
+    """Keys that can differ from row to row: a value sorts nothing, and not every engine takes one."""
+    return [key for key in keys if not isinstance(key.this, exp.Parameter)]
 
 
 @dataclass(frozen=True)

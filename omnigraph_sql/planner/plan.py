@@ -16,6 +16,8 @@ from omnigraph_sql.planner.values import Input, Value
 
 FLOAT64 = "DOUBLE"
 Named = TypeVar("Named")
+_SPOKEN = ("array_agg", "array_has", "contains", "row_number", "starts_with")
+"""Functions of the engines themselves that plans call: a type and a property can add up to such a name."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Draft:
             if other == meaning:
                 return name
         base = re.sub(r"\W+", "_", wish.lower())
-        taken = {*self.relations, *self.functions}
+        taken = {*self.relations, *self.functions, *_SPOKEN}
         name, number = base, 2
         while name in taken:
             name, number = f"{base}_{number}", number + 1

@@ -219,11 +219,11 @@ def _listed(values: Any, column: PropType) -> pa.Scalar:
 
 def _positive(value: Positive, params: Mapping[str, Any]) -> pa.Scalar:
     if value.expr is None:
-        return pa.scalar(value.default, pa.int64())
+        return pa.scalar(float(value.default), pa.float64())
     assert isinstance(value.expr, ir.ParamRef | ir.Constant)
     found = python_value(value.expr, params)
     if found is None:
         found = value.default
     if found <= 0:
         raise BadRequest(f"{value.what} is {found}", hint="it must be above 0")
-    return pa.scalar(found, pa.int64())
+    return pa.scalar(float(found), pa.float64())  # a whole number may be more than 64 bits hold with a sign

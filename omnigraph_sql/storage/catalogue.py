@@ -99,6 +99,12 @@ class ManifestTable:
         self.calls["probe"] += 1
         return self._open(branch, None)
 
+    def is_newest(self, branch: str | None, version: int) -> bool:
+        """The freshness probe at a glance: whether a version is seen to be the newest; False if that takes a request."""
+        found = self._objects.files.is_newest(_name(branch), version)
+        self.calls["probe"] += found
+        return found
+
     def at(self, branch: str | None, version: int) -> ManifestVersion:
         self.calls["open"] += 1
         return self._open(branch, version)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 from omnigraph_sql.storage import durability, wholeness
+from omnigraph_sql.storage.wholeness import version_name
 
 
 class DatasetFiles(Protocol):
@@ -24,6 +26,9 @@ class DatasetFiles(Protocol):
 
     def flush_objects(self, names: Iterable[str], calls: Counter[str]) -> None:
         """Flush objects that Lance wrote beside a version, if that is asked for."""
+
+    def is_newest(self, name: str, version: int) -> bool:
+        """Whether names alone show that no version of a dataset came after this one; False where looking costs a request."""
 
 
 class LocalFiles:
@@ -44,6 +49,12 @@ class LocalFiles:
     def flush_objects(self, names: Iterable[str], calls: Counter[str]) -> None:
         durability.flush_files((self._root / name for name in names), self._root, calls)
 
+    def is_newest(self, name: str, version: int) -> bool:
+        # Versions follow one another without a gap, and the file of one appears in the moment it lands.
+        place = f"{self._root}/{name}"
+        later, this = (f"{place}/{version_name(each)}" for each in (version + 1, version))
+        return not os.path.exists(later) and os.path.exists(this)
+
 
 class AcknowledgedFiles:
     """Objects of a store that answers a write only when the object is there as a whole, and kept: nothing is left to do."""
@@ -59,3 +70,6 @@ class AcknowledgedFiles:
 
     def flush_objects(self, names: Iterable[str], calls: Counter[str]) -> None:
         pass
+
+    def is_newest(self, name: str, version: int) -> bool:  # noqa: ARG002 (of the protocol)
+        return False

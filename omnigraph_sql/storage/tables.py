@@ -192,6 +192,12 @@ class TableStorage:
             self.calls["rows"] += batch.num_rows
             yield batch
 
+    def provider(self, handle: SnapshotHandle) -> Any:
+        """A version of a table as DataFusion reads it: projections, filters and limits reach the table and its indexes."""
+        from lance import FFILanceTableProvider
+
+        return FFILanceTableProvider(handle._dataset)
+
     def take(self, handle: SnapshotHandle, column: str, positions: npt.NDArray[np.int64]) -> pa.ChunkedArray:
         """The values of a column at positions in table order; these must be ascending and different."""
         self.calls["take"] += 1

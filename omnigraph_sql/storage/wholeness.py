@@ -45,4 +45,9 @@ def retract_torn(dataset: Any, place: Path) -> None:
 
 def version_file(place: Path, version: int) -> Path:
     """Where Lance keeps a version of a dataset; the newest one sorts first."""
-    return place / "_versions" / f"{_NEWEST_NAME - version:020}.manifest"
+    return place / version_name(version)
+
+
+def version_name(version: int) -> str:
+    """The name of that file within the dataset."""
+    return f"_versions/{_NEWEST_NAME - version:020}.manifest"

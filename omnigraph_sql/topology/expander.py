@@ -15,7 +15,7 @@ from omnigraph_sql.topology.trace import Trace
 from omnigraph_udfs import csr
 from omnigraph_udfs.arrays import Mask, Positions
 from omnigraph_udfs.csr import Csr
-from omnigraph_udfs.expand import Expansion, expand, has_edge
+from omnigraph_udfs.expand import Expansion, expand, expand_few, has_edge
 from omnigraph_udfs.reach import reach, reach_sums, reaches
 
 OPPOSITE: Final = {"out": "in", "in": "out", "both": "both"}
@@ -67,6 +67,14 @@ class Expander:
             return 0
         offsets, known = self.index.edges(self.direction).offsets, at[at >= 0]
         return int((offsets[known + 1] - offsets[known]).sum())
+
+    def walk(self, at: Positions, *, stored: bool, most: float) -> Expansion | None:
+        """As `edges` or `neighbours`; None if they are more than so many, as far as that is known without reading any."""
+        if self._mode(len(at), 1) == "csr":
+            near = self.index.edges(self.direction) if stored else self.index.neighbours(self.direction)
+            return expand_few(near, at, most=most)
+        found, rows = self._read(at)
+        return expand(found if stored else csr.distinct(found), rows)
 
     def leads_to(self, sources: Positions, destinations: Positions, least: int, most: int) -> Mask:
         """Whether the destination of each row is within some hops of its source."""
@@ -144,12 +152,14 @@ class Expander:
 
     def _chosen(self, frontier: int, hops: int) -> Mode:
         index, given = self.index, self.given
+        if given.mode is None and index.is_at_hand():
+            return "csr"  # nothing is cheaper than what is there
         near = indexed.keyed(index.ends, "in" if self.direction == "in" else "out")[1]
         asked = Expand(frontier, index.ends.edges.size, near.size, hops)
         if given.mode is not None or hops > given.max_hops or frontier > given.max_frontier:
             return choose(asked, given, covered=False, cached=False)
-        covered = not index.is_at_hand() and indexed.is_covered(index.ends, self.direction)
-        mode = choose(asked, given, covered=covered, cached=index.is_at_hand() or index.is_due())
+        covered = indexed.is_covered(index.ends, self.direction)
+        mode = choose(asked, given, covered=covered, cached=index.is_due())
         if mode == "indexed":
             index.meter.spent += max(REQUEST, asked.indexed_cost(covered=covered))
         return mode

@@ -25,6 +25,9 @@ class Kept:
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         """The value of a name, made if there is none; if making it fails, the next one to ask tries again."""
+        found = self.peek(name)
+        if found is not None:
+            return found
         with self._lock:
             cell = self._cells.setdefault(name, _Cell())
         with cell.lock:
@@ -35,8 +38,7 @@ class Kept:
 
     def peek(self, name: str) -> Any:
         """The value of a name if it is there."""
-        with self._lock:
-            cell = self._cells.get(name)
+        cell = self._cells.get(name)  # cells stay, and their values: there is nothing to wait for
         return None if cell is None else cell.value
 
     def values(self) -> list[Any]:

@@ -23,6 +23,8 @@ from omnigraph_udfs.ids import IdIndex
 
 Positions = npt.NDArray[np.int64]
 
+_SCATTERED = 256
+"""So few values are gathered one by one: to see whether they are neighbours takes as long."""
 INDEX_FACTOR = 3
 """What building an id index costs for each id, compared with reading it once."""
 
@@ -228,7 +230,7 @@ class TableData:
 
 def _gathered(column: pa.Array, at: pa.Array) -> pa.Array:
     """The values at positions; a scan asks for one after the other, which are there already."""
-    if len(at) > 1 and not at.null_count:
+    if len(at) > _SCATTERED and not at.null_count:
         first = at[0].as_py()
         if at[len(at) - 1].as_py() - first + 1 == len(at) and bool((np.diff(at.to_numpy()) == 1).all()):
             return column.slice(first, len(at))

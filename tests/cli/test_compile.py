@@ -1,5 +1,6 @@
 """`ogsql compile`: the outcome as JSON, errors beside it."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,55 @@ def test_an_unknown_query_is_bad_input(folder: Path) -> None:
 
     assert (result.status, result.out) == (1, "")
     assert result.err == "error: there is no query `dreg`\nhint: did you mean `dredge`?\n"
+
+
+def test_sql_for_an_engine(folder: Path) -> None:
+    texts = {}
+    for dialect in ("datafusion", "duckdb", "spark"):
+        result = ogsql(
+            "compile", "ports.pg", "ports.gq", "--query", "deep", "--emit", "sql", "--dialect", dialect, cwd=folder
+        )
+        assert (result.status, result.err) == (0, "")
+        texts[dialect] = result.out
+
+    assert texts["datafusion"].startswith("-- deep\n-- relations:\n--   nodes_port  Port nodes with depth > $depth")
+    assert "--   port_code  `code` of node:Port" in texts["datafusion"]
+    assert "--   og_port_code  `code` of node:Port" in texts["duckdb"]
+    assert "  og_port_code(`$p`) AS `p.code`" in texts["spark"]
+    assert all(text.endswith(";\n") for text in texts.values())
+    default = ogsql("compile", "ports.pg", "ports.gq", "--query", "deep", "--emit", "sql", cwd=folder)
+    assert default.out == texts["datafusion"]
+
+
+def test_sql_within_json(folder: Path) -> None:
+    result = ogsql("compile", "ports.pg", "ports.gq", "--query", "deep", "--emit", "sql", "--json", cwd=folder)
+
+    assert {name: result.document[name] for name in ("name", "dialect")} == {"name": "deep", "dialect": "datafusion"}
+    assert "SELECT" in result.document["sql"]
+
+
+def test_what_a_spark_text_says_otherwise(folder: Path) -> None:
+    (folder / "more.gq").write_text(
+        "query q($c: String) { match { $p: Port $p lane $q $q.code starts_with $p.code $q.code != $c not { $q lane $p } } "
+        "return { $q.code, $c } order { $q.depth desc } }"
+    )
+    spark = ogsql("compile", "ports.pg", "more.gq", "--emit", "sql", "--dialect", "spark", cwd=folder)
+
+    assert (spark.status, spark.err) == (0, "")
+    assert re.search(r"EXPLODE\(og_lane_\w+\(`\$\w`\)\) AS `\$\w`", spark.out)
+    assert "startswith(" in spark.out
+    assert ":p1" in spark.out
+
+
+def test_a_mutation_has_no_sql(folder: Path) -> None:
+    for more in ((), ("--query", "dredge")):
+        result = ogsql("compile", "ports.pg", "ports.gq", "--emit", "sql", *more, cwd=folder)
+        assert result.status == 1
+        assert "`dredge` is a mutation" in result.err
+
+
+def test_a_dialect_is_one_of_sql(folder: Path) -> None:
+    result = ogsql("compile", "ports.pg", "ports.gq", "--dialect", "duckdb", cwd=folder)
+
+    assert result.status == 2
+    assert "--dialect is for --emit sql" in result.err

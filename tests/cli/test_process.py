@@ -55,7 +55,7 @@ def test_a_group_without_a_command_shows_its_help_and_fails(command: list[str]) 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["lint"], ["lint", "a.pg"], ["lnit"], ["--json"], ["version", "extra"], ["compile", "a", "b", "--emit", "sql"]],
+    [["lint"], ["lint", "a.pg"], ["lnit"], ["--json"], ["version", "extra"], ["compile", "a", "b", "--emit", "nothing"]],
 )
 def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
     result = ogsql(*arguments)

@@ -175,3 +175,12 @@ def test_ensure_indices(graph: Path) -> None:
     assert (again["graph_commit_id"], again["pending"], again["branch"]) == (None, [], "main")
     assert "node:Port.code: BTREE, all rows" in steps
     assert done(ogsql("query", graph, "-e", PORTS, "--json")).document["rows"] == ROWS
+
+
+def test_rows_from_duckdb(graph: Path) -> None:
+    assert done(ogsql("query", graph, "-e", PORTS, "--json", "--engine", "duckdb")).document["rows"] == ROWS
+
+    explained = done(ogsql("explain", graph, "-e", PORTS, "--engine", "duckdb", "--analyze", "--verbose"))
+    assert explained.err == ""
+    assert "og_port_code" in explained.out
+    assert ogsql("query", graph, "-e", PORTS, "--engine", "sqlite").status == 2

@@ -18,6 +18,7 @@ LATER = {
     "datafusion",
     "duckdb",
     "urllib3",
+    "prompt_toolkit",
 }
 
 
@@ -48,6 +49,8 @@ def imported_by(*arguments: str) -> set[str]:
         ["load", "--help"],
         ["embed", "--help"],
         ["commit", "list", "--help"],
+        ["sql", "--help"],
+        ["shell", "--help"],
         ["completion", "fish"],
         ["lint"],
     ],

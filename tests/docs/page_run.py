@@ -4,6 +4,7 @@
 |---|---|
 | `python` | runs, in one namespace per page |
 | `console` | each `$ ` line runs in bash and must print exactly the lines below it; a line `...` stands for any lines, a last line `[exit N]` for the exit status when it is not 0; a command ending in a backslash goes on in the next line |
+| `session` | the first line `$ ogsql shell …` is run, and reads the lines that stand behind a prompt (`graph main> `, `...> `); it must print exactly the others |
 | `pg` | compiles, and is the schema for the `gq` blocks below it |
 | `gq` | lints without an error against that schema; with the flag `fragment` it is not a whole file and is not checked |
 | `pg error [WHAT]`, `gq error [WHAT]` | must be rejected, with the code or error class WHAT where it is given |
@@ -34,6 +35,7 @@ from tests.docs.blocks import Block
 
 SHOWN_ONLY = ("make ", "git clone ", "pip install ", "cd ")
 _EXIT = re.compile(r"\[exit (\d+)\]")
+_PROMPT = re.compile(r"(?:\w+ [^ ]+|\s*\.\.\.)>(?: (.*))?")
 
 
 class BlockFailed(AssertionError):
@@ -83,6 +85,18 @@ class PageRun:
                 raise BlockFailed(_difference(command, f"exit {wanted}", f"exit {status}", printed))
             if not lines_match(expected, printed):
                 raise BlockFailed(_difference(command, "\n".join(expected), "this", printed))
+
+    def session(self, block: Block) -> None:
+        first, *lines = block.text.splitlines()
+        if not first.startswith("$ ogsql shell "):
+            raise BlockFailed("a session starts with a line `$ ogsql shell …`")
+        typed = [found[1] or "" for line in lines if (found := _PROMPT.fullmatch(line))]
+        expected = _strip_blank_end([line.rstrip() for line in lines if not _PROMPT.fullmatch(line)])
+        # In a terminal an error does not end a session, and does not speak of standard input.
+        status, printed = _bash(f"{first[2:]} --keep-going", self.directory, "".join(f"{line}\n" for line in typed))
+        printed = [line.replace("<stdin>", "<shell>") for line in printed]
+        if status not in (0, 1) or not lines_match(expected, printed):
+            raise BlockFailed(_difference(first, "\n".join(expected), f"exit {status}", printed))
 
     def pg(self, block: Block) -> None:
         match block.flags:
@@ -149,6 +163,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {"json": json.loads, "toml": toml
 _HANDLERS: dict[str, Callable[[PageRun, Block], None]] = {
     "python": PageRun.python,
     "console": PageRun.console,
+    "session": PageRun.session,
     "pg": PageRun.pg,
     "gq": PageRun.gq,
     "json": PageRun.data,
@@ -211,7 +226,7 @@ def _split_exit(lines: list[str]) -> tuple[int, list[str]]:
     return 0, lines
 
 
-def _bash(command: str, directory: Path) -> tuple[int, list[str]]:
+def _bash(command: str, directory: Path, typed: str = "") -> tuple[int, list[str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FORCE_COLOR"))}
     environment |= {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"}
     environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
@@ -219,7 +234,7 @@ def _bash(command: str, directory: Path) -> tuple[int, list[str]]:
         ["bash", "-c", command],
         cwd=directory,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        input=typed,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -70,6 +70,16 @@ def test_commands_find_the_tools_beside_the_interpreter(tmp_path: Path) -> None:
     )
 
 
+def test_a_session_reads_what_stands_behind_its_prompts(tmp_path: Path) -> None:
+    run_page(
+        tmp_path,
+        '```pg title="s.pg"\nnode Port { code: String @key }\n```\n'
+        "```console\n$ ogsql init ports --schema s.pg --quiet\n...\n```\n"
+        "```session\n$ ogsql shell ports --format csv\nports main> select\n      ...> 1 as one;\none\n1\n"
+        "ports main> select * from Prot;\nerror: there is no table `Prot`\n...\nports main> \\q\n```\n",
+    )
+
+
 def test_schemas_and_queries_are_compiled(tmp_path: Path) -> None:
     run_page(tmp_path, f"{SCHEMA}```gq\n{GOOD_QUERY}\n```\n```gq fragment\n$p.code\n```\n")
 
@@ -102,6 +112,8 @@ def test_a_rejected_schema_is_rejected(tmp_path: Path, what: str) -> None:
         ("```console\n$ echo a\n```\n", "the page says"),
         ("```console\n$ false\n```\n", "exit 1"),
         ("```console\n$ true\n[exit 1]\n```\n", "exit 0"),
+        ("```session\n$ ls\n```\n", "a session starts with"),
+        ("```session\n$ ogsql shell nowhere\ngraph main> select 1;\n1\n```\n", "the page says"),
         ("```json\n{\n```\n", "JSONDecodeError"),
         ("```toml\nx\n```\n", "TOMLDecodeError"),
         ("```yaml\n[\n```\n", "ParserError"),

@@ -80,14 +80,25 @@ class OnDataFusion:
     mode: str = ""
     """How traversals are done; chosen by cost if it is empty."""
     tables: str = "none"
+    engine: str = "datafusion"
 
     def read(
         self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
     ) -> Reading:
+        place: dict[str, Any] = {"branch": target.branch, "version": target.version, "snapshot": target.commit}
         with traversal_mode(self.mode):
-            found = graph.query(source, name, params, branch=target.branch, version=target.version, snapshot=target.commit)
+            found = graph.query(source, name, params, **place, engine=self.engine)
+        assert found.to_arrow().schema == found.schema
         query = compile_query(graph.catalog, source, name)
         return Reading([f"{item.name}: {item.type}" for item in query.columns], found.to_json())
+
+
+@dataclass
+class OnDuckDB(OnDataFusion):
+    """The other engine, with the same things at hand."""
+
+    name: str = "duckdb"
+    engine: str = "duckdb"
 
 
 @dataclass
@@ -120,7 +131,7 @@ def traversal_mode(mode: str) -> Iterator[None]:
             os.environ["OMNIGRAPH_TRAVERSAL_MODE"] = before
 
 
-ENGINES: list[Engine] = [OnRecords("oracle", evaluate), OnRecords("plan", run_plan), OnDataFusion()]
+ENGINES: list[Engine] = [OnRecords("oracle", evaluate), OnRecords("plan", run_plan), OnDataFusion(), OnDuckDB()]
 
 WAYS: list[Engine] = [
     OnDataFusion("indexed", "indexed"),

@@ -50,7 +50,7 @@ def test_invariant_53_no_more_than_eight_adjacencies_are_kept(tmp_path: Path, mo
         graph.load([lane("A", "F", nm=number)], mode="append")
         graph.query(question("hop"))
 
-    assert len(graph._engine_of_queries()._cache.indexes()) == INDEXES == 8
+    assert len(graph._engines().resources._cache.indexes()) == INDEXES == 8
 
 
 def test_invariant_53_a_changed_edge_table_is_read_and_an_unforked_branch_is_not(
@@ -60,16 +60,16 @@ def test_invariant_53_a_changed_edge_table_is_read_and_an_unforked_branch_is_not
     graph = made(tmp_path / "g")
     graph.query(question("hop"))
     graph.create_branch("draft")
-    before = graph._engine_of_queries()._cache.indexes()
+    before = graph._engines().resources._cache.indexes()
 
     on_branch = cost(graph, graph.query, question("hop"), branch="draft")
     assert not [call for call in on_branch if call.startswith(("tables.", "derived."))]
-    assert graph._engine_of_queries()._cache.indexes() == before
+    assert graph._engines().resources._cache.indexes() == before
 
     graph.load([lane("A", "F")], mode="append", branch="draft")
     forked = cost(graph, graph.query, question("hop"), branch="draft")
     assert forked["tables.rows"] >= 1
-    assert len(graph._engine_of_queries()._cache.indexes()) == 2
+    assert len(graph._engines().resources._cache.indexes()) == 2
 
 
 @pytest.mark.parametrize("mode", ["csr", "indexed", ""])
@@ -122,17 +122,17 @@ def test_dropping_what_is_in_memory_changes_no_answer(tmp_path: Path, monkeypatc
 
     check_all_ways(graph, monkeypatch)
 
-    assert len(graph._engine_of_queries()._cache._tables) == 1
+    assert len(graph._engines().resources._cache._tables) == 1
 
 
 def test_what_is_dropped_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
     graph = made(tmp_path / "g")
     check(graph)
-    graph._engine_of_queries()._cache.clear()
+    graph._engines().resources._cache.clear()
     gc.collect()
 
-    assert not graph._engine_of_queries()._cache._shelf._alive
+    assert not graph._engines().resources._cache._shelf._alive
 
 
 @pytest.mark.parametrize("mode", ["csr", ""])

@@ -66,6 +66,7 @@ MAPPING: list[tuple[type[errors.OmnigraphError], int, int, bool]] = [
     (errors.UnsupportedFormat, 1, 500, False),
     (errors.VersionReclaimed, 1, 410, False),
     (errors.EmbeddingFailed, 1, 502, False),
+    (errors.SourceFailed, 1, 502, False),
     (errors.Configuration, 2, 400, False),
     (errors.Storage, 1, 500, False),
     (errors.Internal, 1, 500, False),

@@ -101,6 +101,11 @@ def test_we_agree_with_re2_on_noise(pattern: str) -> None:
     check_agreement(pattern)
 
 
+@pytest.mark.parametrize("pattern", ["[[:0:]", "[[:alpha[:alpha:]]", "[[:^:]]", "[[:al\npha:]]", "[[:alpha:]]", "[[:alpha]"])
+def test_we_agree_with_re2_on_named_classes(pattern: str) -> None:
+    check_agreement(pattern)
+
+
 SCRIPTS = (
     "Adlam Ahom Arabic Armenian Avestan Bamum Bengali Bopomofo Brahmi Buhid Canadian_Aboriginal Carian Chakma Cham Cherokee",
     "Common Coptic Cuneiform Cyrillic Deseret Devanagari Ethiopic Georgian Glagolitic Gothic Grantha Greek Gujarati",

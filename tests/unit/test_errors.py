@@ -41,6 +41,7 @@ EVERY_KIND = [
     errors.VersionReclaimed("version 3 is gone", version=3),
     errors.Storage("the disk is full", storage_class="permanent"),
     errors.EmbeddingFailed("the provider answered 503", provider="openai", attempts=4, status=503, retryable=True),
+    errors.SourceFailed("the source cannot be reached", name="orders", source="postgresql://db/shop", retryable=True),
 ]
 
 
@@ -66,6 +67,7 @@ EVERY_KIND = [
         (errors.VersionReclaimed, 1, 410),
         (errors.Storage, 1, 500),
         (errors.EmbeddingFailed, 1, 502),
+        (errors.SourceFailed, 1, 502),
     ],
 )
 def test_a_kind_says_how_doors_answer(kind: type[errors.OmnigraphError], exit_code: int, http_status: int) -> None:

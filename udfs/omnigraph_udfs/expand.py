@@ -22,7 +22,7 @@ from omnigraph_udfs import few
 from omnigraph_udfs.arrays import Ints, Mask, Positions, frozen, positions
 from omnigraph_udfs.csr import Csr
 
-__all__ = ["Expansion", "expand", "expand_chunks", "functional", "has_any", "has_edge"]
+__all__ = ["Expansion", "expand", "expand_chunks", "expand_few", "functional", "has_any", "has_edge"]
 
 _LOOKED_AT = 1024
 _RUN = 4
@@ -68,14 +68,32 @@ def expand(csr: Csr, frontier: npt.ArrayLike, *, keep: npt.ArrayLike | None = No
     """
     vertices = positions(frontier, csr.sources)
     if keep is None and few.is_enough(len(vertices)):
-        return _few(csr, vertices)
+        return _few(csr, vertices, _ends(csr, vertices))
     hop = _Hop.of(csr, vertices, keep)
     return hop.piece(0, int(hop.ends[-1]), 0, len(hop.frontier))
 
 
-def _few(csr: Csr, vertices: Positions) -> Expansion:
+def expand_few(csr: Csr, frontier: npt.ArrayLike, *, most: float) -> Expansion | None:
+    """As `expand`, or None if there are more than so many destinations.
+
+    Raises:
+        IndexError: A vertex of the frontier is not in the adjacency.
+    """
+    vertices = positions(frontier, csr.sources)
+    if not few.is_enough(len(vertices)):
+        hop = _Hop.of(csr, vertices, None)
+        return None if hop.ends[-1] > most else hop.piece(0, int(hop.ends[-1]), 0, len(hop.frontier))
+    ends = _ends(csr, vertices)
+    return None if ends[-1] > most else _few(csr, vertices, ends)
+
+
+def _ends(csr: Csr, vertices: Positions) -> Positions:
     ends = np.zeros(len(vertices) + 1, np.int64)
     np.cumsum(few.counts(csr.offsets, vertices), out=ends[1:])
+    return ends
+
+
+def _few(csr: Csr, vertices: Positions, ends: Positions) -> Expansion:
     edges = None if csr.edges is None else few.values(csr.offsets, csr.edges, vertices, ends)
     return Expansion(0, ends, few.values(csr.offsets, csr.targets, vertices, ends), edges)
 

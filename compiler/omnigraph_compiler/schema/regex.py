@@ -23,7 +23,7 @@ _REPEAT = re.compile(r"\{(0|[1-9][0-9]*)(,(0|[1-9][0-9]*)?)?\}")
 _REPEAT_DIGITS = 9  # a longer number does not make a repetition, nor does one with a leading zero
 _FLAGS = re.compile(r"\(\?(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?([:)])")
 _GROUP_NAME = re.compile(r"\(\?P?<([^>]*)>")
-_POSIX = re.compile(r"\[:\^?([a-z]*):\]")
+_POSIX = re.compile(r"\[:(\^?)(.*?):\]", re.DOTALL)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -243,7 +243,7 @@ class _Checker:
             first = False
             posix = _POSIX.match(self.text, self.at)
             if posix is not None:
-                if posix.group(1) not in _POSIX_NAMES:
+                if posix.group(2) not in _POSIX_NAMES:
                     raise PatternError(f"unknown character class `{posix.group()}`", self.at)
                 self.at = posix.end()
             elif self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in (*_PERL_CLASSES, "p", "P"):

@@ -1,0 +1,146 @@
+"""SQL over the tables of a graph, against the engines over the same Lance tables registered by hand."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import lance
+import pyarrow as pa
+from datafusion import SessionContext
+from lance import FFILanceTableProvider
+
+import omnigraph_sql as og
+from bench.measure import Sample, alternate, markdown, shown
+from bench.social import Size, default_directory, stored_graph
+
+INTRO = (
+    "SQL over the tables of a graph. The peers are DataFusion and DuckDB themselves, over the same Lance tables, each "
+    "registered by hand before anything is measured. All run in one process and alternate; answers are compared. The ratio "
+    "is our median by the peer's; the target is 1.1. Then what it takes to attach a graph with 100 types to a session that "
+    "is there, and what a join of two branches takes, by the rows of the tables joined."
+)
+PACKAGES = ("omnigraph-sql", "pylance", "datafusion", "duckdb", "pyarrow")
+REPEAT = 25
+TYPES = 100
+
+STATEMENTS = {
+    "persons by age": 'select age, count(*) as n from "Person" group by age order by age',
+    "follows since 2015, counted": 'select count(*) as n from "Follows" where since > 2015',
+    "the ten most followed": 'select dst, count(*) as n from "Follows" group by dst order by n desc, dst limit 10',
+    "persons and cities, joined": (
+        'select c.name, count(*) as n, avg(p.age) as age from "Person" p join "LivesIn" l on l.src = p.id '
+        'join "City" c on c.id = l.dst where p.age < 40 group by c.name order by n desc, c.name limit 10'
+    ),
+    "one person by id": "select name, age from \"Person\" where id = '4242'",
+    "all names": 'select name from "Person"',
+}
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The engines with the tables of a graph registered by hand."""
+
+    fusion: SessionContext
+    duck: duckdb.DuckDBPyConnection
+
+    @classmethod
+    def of(cls, graph: og.Graph) -> Peers:
+        snapshot = graph.snapshot()
+        datasets = {
+            key.partition(":")[2]: lance.dataset(f"{graph.uri}/{entry.path}", version=entry.version)
+            for key, entry in snapshot.entries.items()
+        }
+        fusion, duck = SessionContext(), duckdb.connect()
+        for name, dataset in datasets.items():
+            fusion.register_table(f'"{name}"', FFILanceTableProvider(dataset))
+            duck.register(name, dataset)
+        return cls(fusion, duck)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Measure, and return the tables of the report."""
+    directory = options.data or default_directory()
+    graph = og.connect(stored_graph(Size(), directory))
+    peers = Peers.of(graph)
+    tables = []
+    for engine, ask in (("DataFusion", _fusion(peers.fusion)), ("DuckDB", _duck(peers.duck))):
+        lines = [_compared(graph, engine.lower(), name, text, ask) for name, text in STATEMENTS.items()]
+        head = ["statement", "omnigraph", engine, "ratio", "target", "met"]
+        tables.append(f"## On {engine}\n\n{markdown(head, lines)}")
+    tables.append(f"## Attaching a graph with {TYPES} types\n\n{_attaching()}")
+    tables.append(f"## Two branches, joined\n\n{_branches(graph)}")
+    return "\n\n".join(tables)
+
+
+def _fusion(session: SessionContext) -> Callable[[str], pa.Table]:
+    return lambda text: session.sql(text).to_arrow_table()
+
+
+def _duck(connection: duckdb.DuckDBPyConnection) -> Callable[[str], pa.Table]:
+    return lambda text: connection.sql(text).to_arrow_table()
+
+
+def _compared(graph: og.Graph, engine: str, name: str, text: str, ask: Callable[[str], pa.Table]) -> list[str]:
+    here, there = graph.sql(text, engine=engine).to_arrow(), ask(text)
+    assert _rows(here, text) == _rows(there, text), name
+
+    def ours(_: int) -> None:
+        graph.sql(text, engine=engine).to_arrow()
+
+    def theirs(_: int) -> None:
+        ask(text)
+
+    mine, peer = alternate(ours, theirs, repeat=REPEAT, warm_up=3)
+    ratio = mine.median / peer.median
+    return [name, shown(mine), shown(peer), f"{ratio:.2f}", "≤ 1.1", "yes" if ratio <= 1.1 else "no"]
+
+
+def _rows(found: pa.Table, text: str) -> list[tuple[Any, ...]]:
+    rows = [tuple(row.values()) for row in found.to_pylist()]
+    return rows if "order by" in text else sorted(rows)
+
+
+def _attaching() -> str:
+    schema = "\n".join(f"node T{number} {{ k: String @key  a: I64?  b: String?  c: F64? }}" for number in range(TYPES))
+    with tempfile.TemporaryDirectory() as place, og.init(Path(place) / "graph", schema) as graph:
+        graph.sql("select 1")
+        graph.sql("select 1", engine="duckdb")
+        lines = []
+        for name, open_session in (("DataFusion", SessionContext), ("DuckDB", duckdb.connect)):
+            taken = []
+            for _ in range(15):
+                session = open_session()
+                start = time.perf_counter()
+                graph.attach(session)
+                taken.append((time.perf_counter() - start) * 1000)
+            sample = Sample(tuple(taken[2:]))
+            lines.append([name, shown(sample), "< 50 ms", "yes" if sample.median < 50 else "no"])
+        return markdown(["session", "attach ms", "target", "met"], lines)
+
+
+def _branches(graph: og.Graph) -> str:
+    """A join of two branches, by the tables that it reads."""
+    with tempfile.TemporaryDirectory() as place:
+        shutil.copytree(graph.uri, Path(place) / "graph")
+        with og.connect(Path(place) / "graph") as copy:
+            copy.create_branch("draft")
+            lines = []
+            for name in ("Country", "City", "Person", "Follows"):
+                text = f'select count(*) as n from "{name}" m join draft."{name}" d on d.id = m.id'
+                rows = copy.sql(text).to_pylist()[0]["n"]
+                (sample,) = alternate(partial(_asked, copy, text), repeat=7)
+                lines.append([name, f"{rows:,}", shown(sample), f"{sample.median / rows * 1000:.2f}"])
+            return markdown(["table", "rows", "ms", "µs a row"], lines)
+
+
+def _asked(graph: og.Graph, text: str, _: int) -> None:
+    graph.sql(text).to_arrow()

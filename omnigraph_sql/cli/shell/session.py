@@ -1,0 +1,195 @@
+"""A session: a graph, the state of it that is asked, and what was set. Runs what it is given and writes the results."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnigraph_compiler.query import ast
+from omnigraph_compiler.query.parse import parse_queries
+from omnigraph_sql.cli import mutating, output, querying
+from omnigraph_sql.cli.mutating import Source
+from omnigraph_sql.cli.rows import write_rows
+from omnigraph_sql.cli.shell.screen import Screen
+from omnigraph_sql.cli.shell.statements import Statement, split, tokens
+from omnigraph_sql.cli.sources import load_text, located, rejections
+from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.graph import Graph
+from omnigraph_sql.manifest.snapshot import Snapshot
+
+ENGINES = ("datafusion", "duckdb")
+_DEEPEST = 16
+_SHORT_COMMIT = 10
+
+
+class Leave(Exception):
+    """The session is over."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The state of the graph that statements are about."""
+
+    branch: str = "main"
+    version: int | None = None
+    commit: str | None = None
+
+    @property
+    def is_now(self) -> bool:
+        """Whether it is the newest state of a branch: the only one that can be changed."""
+        return self.version is None and self.commit is None
+
+    def __str__(self) -> str:
+        if self.commit is not None:
+            return f"@{self.commit}"
+        return self.branch if self.version is None else f"{self.branch}@{self.version}"
+
+    @property
+    def short(self) -> str:
+        """For the prompt: of a commit only as much as tells it from its neighbours."""
+        return str(self) if self.commit is None else f"@{self.commit[:_SHORT_COMMIT]}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a statement may use."""
+
+    timeout: float | None = None
+    memory: int | None = None
+
+
+class _Watch:
+    """How long something took, however it ended."""
+
+    seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._started
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
+
+
+@dataclass
+class Session:
+    """Everything that lasts from one statement to the next."""
+
+    graph: Graph
+    place: Place = Place()
+    params: dict[str, Any] = field(default_factory=dict)
+    limits: Limits = Limits()
+    form: str = "table"
+    engine: str = "datafusion"
+    actor: str | None = None
+    """Who is recorded as the author of mutations."""
+    read_only: bool = False
+    times: bool = False
+    screen: Screen = field(default_factory=Screen)
+    history: Callable[[], Sequence[str]] = tuple
+    """What was typed before, oldest first."""
+    _depth: int = 0
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.screen.close()
+
+    @property
+    def prompt(self) -> str:
+        """The graph, and the state of it that is asked."""
+        name = os.path.basename(self.graph.uri.rstrip("/")) or self.graph.uri
+        return f"{name} {self.place.short}> "
+
+    def run_text(self, text: str, path: str) -> None:
+        """Run all statements of a text; a last one need not be ended."""
+        pieces = split(text)
+        for statement in (*pieces.complete, *([] if pieces.rest is None else [pieces.rest])):
+            self.run(statement, path)
+
+    def run_file(self, path: str) -> None:
+        """Run the statements of a file."""
+        if self._depth >= _DEEPEST:
+            raise BadRequest(f"files include each other more than {_DEEPEST} deep", hint=f"the last one was `{path}`")
+        text = load_text(os.path.expanduser(path))
+        self._depth += 1
+        try:
+            self.run_text(text, path)
+        finally:
+            self._depth -= 1
+
+    def run(self, statement: Statement, path: str) -> None:
+        """Run one statement; errors name its place in `path`."""
+        if statement.kind == "command":
+            from omnigraph_sql.cli.shell.commands import run_command
+
+            run_command(self, statement.text)
+            return
+        watch, waited = _Watch(), self.screen.waited
+        with self.screen.showing(), watch:
+            self._answer(statement, path)
+        if self.times:
+            output.write(f"time: {_duration(watch.seconds - (self.screen.waited - waited))}\n")
+
+    def explain(self, statement: Statement, path: str, *, analyze: bool) -> None:
+        """Show how a statement runs."""
+        if statement.kind == "gq":
+            order = self._order(Source(statement.placed, path), self.params)
+            with located(path), self.screen.showing():
+                output.write(f"{self.graph.explain(order.source.text, analyze=analyze, **order.arguments()).render()}\n")
+            return
+        words = "explain analyze" if analyze else "explain"
+        order = self._order(Source(f"{words} {statement.text}", path), self._mentioned(statement.text))
+        with querying.start_sql(self.graph, order) as result, self.screen.showing():
+            write_rows(result, "table")
+
+    def snapshot(self) -> Snapshot:
+        """The tables as the session's place shows them."""
+        return self.graph.snapshot(branch=self.place.branch, version=self.place.version, commit=self.place.commit)
+
+    def _answer(self, statement: Statement, path: str) -> None:
+        if statement.kind == "sql":
+            order = self._order(Source(statement.text, path), self._mentioned(statement.text))
+            with querying.start_sql(self.graph, order) as result:
+                write_rows(result, self.form)
+            return
+        source = Source(statement.placed, path)
+        with rejections(path):
+            (query,) = parse_queries(source.text).queries
+        if isinstance(query.body, ast.Write):
+            self._mutate(source, query.name.text)
+            return
+        with located(path), querying.start_query(self.graph, self._order(source, self.params)) as result:
+            write_rows(result, self.form)
+
+    def _mutate(self, source: Source, name: str) -> None:
+        if self.read_only:
+            raise BadRequest(f"`{name}` is a mutation, and the shell only reads", hint="open it without --read-only")
+        if not self.place.is_now:
+            raise BadRequest(f"{self.place} is a state of the past, which nobody can change", hint="go back with `\\at now`")
+        with located(source.path):
+            done = self.graph.mutate(source.text, None, self.params, branch=self.place.branch)
+        if self.form == "table":
+            mutating.write_summary(done)
+        else:
+            about = {"uri": self.graph.uri, "branch": self.place.branch, "query_name": name}
+            output.write_json(mutating.document(done, self.actor, **about))
+
+    def _order(self, source: Source, params: Mapping[str, Any]) -> querying.Order:
+        place, limits = self.place, self.limits
+        state = place.branch, place.commit, place.version
+        return querying.Order(source, dict(params), *state, limits.timeout, limits.memory, self.engine)
+
+    def _mentioned(self, text: str) -> dict[str, Any]:
+        """The parameters that an SQL statement names: others may have values that no engine takes."""
+        names = {token.text[1:] for token in tokens("sql", text) if token.kind == "variable"}
+        if missing := sorted(names - self.params.keys()):
+            raise BadRequest(f"parameter '{missing[0]}' not provided", hint=f"\\set {missing[0]} VALUE")
+        return {name: self.params[name] for name in names}

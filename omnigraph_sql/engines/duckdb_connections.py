@@ -1,0 +1,113 @@
+"""Connections to DuckDB. Each has a database of its own in memory, and so its own limit, threads, and place to spill to."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+import threading
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import duckdb
+import pyarrow as pa
+
+from omnigraph_sql.engines.threads import AtWork, working
+
+_IDLE = 8
+_EXIT_SECONDS = 2.0
+_lock = threading.RLock()
+_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+class Connection:
+    """A connection that belongs to one run at a time."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.process = os.getpid()
+        self.duck = duckdb.connect(
+            ":memory:",
+            config={
+                "memory_limit": f"{memory}B",
+                "threads": os.cpu_count() or 1,
+                # Made when it is needed, and removed with the database.
+                "temp_directory": str(Path(tempfile.gettempdir()) / f"omnigraph-duckdb-{uuid4().hex}"),
+                # A name in a query is a name of its plan, or a defect: never a variable or a file, and nothing is fetched.
+                "python_enable_replacements": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            },
+        )
+        self.reader: pa.RecordBatchReader | None = None
+        """Rows that wait to be read: they must be gone before the database is."""
+        self._is_open = True
+        _open.add(self)
+
+    def interrupt(self) -> None:
+        """Stop what it is doing, from any thread."""
+        if self.is_mine():
+            with suppress(duckdb.ConnectionException):  # closed meanwhile
+                self.duck.interrupt()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with AtWork():
+            self.reader = None
+            with _lock:
+                is_first, self._is_open = self.is_mine(), False
+            if is_first:
+                _open.discard(self)
+                self.duck.close()
+
+    def is_mine(self) -> bool:
+        """Whether this process can use it: the threads of a database are not there in a child that was forked."""
+        return self._is_open and self.process == os.getpid()
+
+
+class Connections:
+    """Connections that nobody makes use of at the moment: to open one takes longer than to run a small query."""
+
+    def __init__(self) -> None:
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+
+    def take(self, memory: int) -> Connection:
+        """A connection that may use so much memory."""
+        with self._lock:
+            for place, found in enumerate(self._idle):
+                if found.memory == memory and found.is_mine():
+                    del self._idle[place]
+                    return found
+        return Connection(memory)
+
+    def give(self, connection: Connection) -> None:
+        """Let others make use of a connection."""
+        with self._lock:
+            self._idle.append(connection)
+            over = self._idle[:-_IDLE]
+            del self._idle[:-_IDLE]
+        for each in over:
+            each.close()
+
+
+IDLE = Connections()
+"""Those of this process: what a connection knows of a graph is gone when it is given back."""
+
+
+@atexit.register
+def _close_all() -> None:
+    """A thread of a database that enters Python while it goes away ends the process badly."""
+    _wait()
+    for connection in list(_open):
+        connection.close()
+    _wait()
+
+
+def _wait() -> None:
+    until = time.monotonic() + _EXIT_SECONDS
+    while working() and time.monotonic() < until:
+        time.sleep(0.001)

@@ -1,0 +1,135 @@
+"""The foreign tables of a graph handle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph_compiler.diagnostics import did_you_mean, listing
+from omnigraph_sql.engines.foreign import duckdb_files, postgres
+from omnigraph_sql.engines.foreign.addresses import address, is_postgres
+from omnigraph_sql.engines.foreign.files import CsvOptions, locate, open_files
+from omnigraph_sql.engines.foreign.memory import is_arrow, keep_rows
+from omnigraph_sql.engines.foreign.model import Foreign, ForeignTable
+from omnigraph_sql.engines.foreign.names import parse_table
+from omnigraph_sql.engines.foreign.types import parse_types
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound
+
+SCHEMA = "foreign"
+"""Where foreign tables are found in SQL."""
+_FILE_OPTIONS = ("format",)
+_CSV_OPTIONS = ("format", "delimiter", "header", "schema", "types")
+_TABLE_OPTIONS = ("table",)
+
+
+class ForeignTables:
+    """Foreign tables by name. Names differ by more than case: not every engine can tell them apart otherwise."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, Foreign] = {}
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(table.name for table in self._tables.values())
+
+    def get(self, name: str) -> Foreign | None:
+        """A table by its name, in any case."""
+        return self._tables.get(name.casefold())
+
+    def add(self, name: str, source: Any, options: Mapping[str, Any], taken: Mapping[str, str]) -> ForeignTable:
+        """Register a source. `taken` are the names of other tables, each with what it is."""
+        _check_name(name, {**taken, **dict.fromkeys(self.names(), "foreign table")})
+        table = _open(name, source, dict(options))
+        _check_columns(table)
+        self._tables[name.casefold()] = table
+        return shown(table)
+
+    def remove(self, name: str) -> None:
+        """Forget a table; its source stays as it is."""
+        if self.get(name) is None:
+            hint = did_you_mean(name, self.names()) or f"there are {listing(self.names()) or 'none'}"
+            raise NotFound(f"there is no foreign table `{name}`", what="foreign table", name=name, hint=hint)
+        del self._tables[name.casefold()]
+
+    def all(self) -> list[ForeignTable]:
+        """All tables, by name."""
+        return [shown(self._tables[name.casefold()]) for name in self.names()]
+
+
+def shown(table: Foreign) -> ForeignTable:
+    """A table for people."""
+    return ForeignTable(table.name, table.kind, table.shown, table.schema, table.last_sql)
+
+
+def _check_name(name: str, taken: Mapping[str, str]) -> None:
+    if not name:
+        raise BadRequest("a foreign table needs a name", hint='write register("NAME", SOURCE)')
+    for other, what in taken.items():
+        if other.casefold() == name.casefold():
+            text = f"`{name}` cannot be the name of a foreign table: there is a {what} `{other}`"
+            raise Conflict(text, reason="name_taken", hint="choose another name, or unregister the foreign table first")
+
+
+def _check_columns(table: Foreign) -> None:
+    repeated = {name for name in table.schema.names if table.schema.names.count(name) > 1}
+    if repeated:
+        text = f"the source of the foreign table `{table.name}` has several columns called {listing(sorted(repeated))}"
+        raise BadRequest(text, hint="give each column a name of its own")
+
+
+def _open(name: str, source: Any, options: dict[str, Any]) -> Foreign:
+    if is_postgres(source):
+        _check_options(address(source).shown, options, _TABLE_OPTIONS)
+        schema, table = _table(options, postgres.DEFAULT_SCHEMA, address(source).shown)
+        return postgres.open_postgres(name, source, schema, table)
+    if isinstance(source, str | os.PathLike):
+        return _open_path(name, os.fspath(source), options)
+    if is_arrow(source):
+        _check_options("Arrow data", options, ())
+        return keep_rows(name, source)
+    hint = "give a path, a pattern, a postgresql:// address, or Arrow data (a table, a reader or a data frame)"
+    raise BadRequest(f"a {type(source).__name__} is no source of a foreign table", hint=hint)
+
+
+def _open_path(name: str, source: str, options: dict[str, Any]) -> Foreign:
+    if "://" in source:
+        hint = "give a path, a pattern, or an address that begins with postgresql://"
+        raise BadRequest(f"the address `{address(source).shown}` cannot be read", hint=hint)
+    if "format" not in options and duckdb_files.is_duckdb(Path(source).expanduser()):
+        _check_options(source, options, _TABLE_OPTIONS)
+        schema, table = _table(options, duckdb_files.DEFAULT_SCHEMA, source)
+        return duckdb_files.open_duckdb(name, Path(source), schema, table)
+    location = locate(source, options.get("format"))
+    _check_options(source, options, _CSV_OPTIONS if location.format == "csv" else _FILE_OPTIONS)
+    return open_files(name, location, _csv(location.suffix, options))
+
+
+def _csv(suffix: str, options: Mapping[str, Any]) -> CsvOptions:
+    delimiter = options.get("delimiter", "\t" if suffix.lower().startswith(".tsv") else ",")
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii():
+        raise BadRequest(f"`{delimiter}` cannot be the delimiter of a CSV file", hint="give one ASCII character")
+    header = options.get("header", True)
+    if not isinstance(header, bool):
+        raise BadRequest(f"`header` is {header!r}", hint="write true or false")
+    schema = parse_types(options["schema"]) if "schema" in options else None
+    return CsvOptions(
+        delimiter, header, None if schema is None else pa.schema(schema), parse_types(options.get("types", {}))
+    )
+
+
+def _table(options: Mapping[str, Any], default_schema: str, source: str) -> tuple[str, str]:
+    if "table" not in options:
+        raise BadRequest(f"{source} has many tables", hint='say which with table="SCHEMA.TABLE"')
+    return parse_table(options["table"], default_schema)
+
+
+def _check_options(source: str, options: Iterable[str], known: tuple[str, ...]) -> None:
+    for option in options:
+        if option not in known:
+            listed = listing(known)
+            hint = did_you_mean(option, known) or (f"there are {listed}" if listed else "leave it out")
+            raise BadRequest(f"`{option}` is no option of {source}", hint=hint)

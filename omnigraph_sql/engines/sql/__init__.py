@@ -1,0 +1,1 @@
+"""Plain SQL over the tables of a graph: names, catalogs and statements."""

@@ -1,0 +1,46 @@
+"""Graphs in sessions that belong to somebody else."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+from omnigraph_sql.engines.sql.names import Ref
+from omnigraph_sql.engines.sql.pins import Source
+from omnigraph_sql.errors import BadRequest
+
+_GRAPHS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+"""The graphs that sessions have, by alias. Functions without the name of a graph are those of the first."""
+
+
+def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
+    """Make a graph known in a session of DataFusion or DuckDB."""
+    name = alias or "graph"
+    make = _datafusion if _is("datafusion", "SessionContext", session) else _duckdb
+    if make is _duckdb and not _is("duckdb", "DuckDBPyConnection", session):
+        hint = "give a datafusion.SessionContext or a connection of duckdb.connect()"
+        raise BadRequest(f"a graph cannot be attached to a {type(session).__name__}", hint=hint)
+    known = _GRAPHS.setdefault(session, {})
+    first = next(iter(known), name)
+    prefixes = ("", f"{name}_") if first == name else (f"{name}_",)
+    known[name] = make(session, source, name, own, prefixes)
+    return name
+
+
+def _is(module: str, kind: str, session: Any) -> bool:
+    """Whether a session is of a package, which is imported then: whoever made it did so."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(session, getattr(loaded, kind))
+
+
+def _datafusion(session: Any, source: Source, alias: str, own: Ref, prefixes: tuple[str, ...]) -> Any:
+    from omnigraph_sql.engines.sql.context import Attached
+
+    return Attached(session, source, alias, own, prefixes)
+
+
+def _duckdb(session: Any, source: Source, alias: str, own: Ref, prefixes: tuple[str, ...]) -> Any:
+    from omnigraph_sql.engines.sql.duck.session import AttachedDuck
+
+    return AttachedDuck(session, source, alias, own, prefixes)

@@ -1,0 +1,1 @@
+"""A graph as a catalog of DuckDB, and statements on it."""

@@ -1,0 +1,175 @@
+"""SQL statements that only read, on DuckDB."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from omnigraph_sql.engines.duckdb import Fetching, duck_value
+from omnigraph_sql.engines.duckdb_connections import Connection
+from omnigraph_sql.engines.execution import Clock, Execution
+from omnigraph_sql.engines.foreign.registry import SCHEMA as FOREIGN
+from omnigraph_sql.engines.resources import BATCH_ROWS
+from omnigraph_sql.engines.sql.context import CATALOG, scalar
+from omnigraph_sql.engines.sql.duck.functions import Current, create_functions
+from omnigraph_sql.engines.sql.duck.naming import quoted
+from omnigraph_sql.engines.sql.duck.refusals import refused
+from omnigraph_sql.engines.sql.duck.tables import INFORMATION, Tables
+from omnigraph_sql.engines.sql.functions import FUNCTIONS
+from omnigraph_sql.engines.sql.information import SCHEMA
+from omnigraph_sql.engines.sql.names import Ref
+from omnigraph_sql.engines.sql.orders import Statement
+from omnigraph_sql.engines.sql.pins import Pins, Source
+from omnigraph_sql.engines.sql.refusals import READS_ONLY
+from omnigraph_sql.engines.sql.statement import READ_AHEAD_ROWS, distinct, plain
+from omnigraph_sql.engines.streaming import Stream
+from omnigraph_sql.errors import BadRequest, OmnigraphError
+from omnigraph_sql.planner.statements import Call, Parameter, renamed_schema, replaced_calls
+
+_IDLE = 4
+_READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+_RESULT = "__omnigraph_gq_"
+
+
+class Worker:
+    """A connection with a graph, for one statement at a time."""
+
+    def __init__(self, source: Source, memory: int) -> None:
+        self.connection = Connection(memory)
+        self.current = Current(Pins(source, Ref()))
+        self.tables = Tables(self.connection.duck, CATALOG)
+        self.connection.duck.execute("SET TimeZone = 'UTC'")
+        create_functions(self.connection.duck, self.current, ("",))
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process made it: threads of a database stay behind when a process forks."""
+        return self.connection.process == os.getpid()
+
+
+@dataclass
+class Running:
+    """A statement on its connection."""
+
+    worker: Worker
+    statement: Statement
+    give_back: Callable[[Worker], None]
+    results: list[str] = field(default_factory=list)
+    schema: pa.Schema | None = None
+
+    @property
+    def connection(self) -> Connection:
+        return self.worker.connection
+
+    def begin(self, _: Execution) -> pa.RecordBatchReader:
+        """Look up what the statement names, and run it."""
+        duck, pins = self.connection.duck, self.worker.current.pins
+        text = replaced_calls(self.statement.text, "gq", self._result)
+        text = renamed_schema(text, SCHEMA, quoted(INFORMATION))
+        text = renamed_schema(text, FOREIGN, quoted(FOREIGN))  # a word of DuckDB's own unless it is quoted
+        _check(duck, text)
+        self.worker.tables.needed(pins, text)
+        values = {name: duck_value(scalar(name, value)) for name, value in self._used(text).items()}
+        reader = duck.sql(text, params=values or None).to_arrow_reader(BATCH_ROWS)
+        self.schema = distinct(reader.schema)
+        return reader
+
+    def _used(self, text: str) -> dict[str, Any]:
+        """The parameters that are left in a text: DuckDB refuses others."""
+        (statement,) = self.connection.duck.extract_statements(text)
+        return {name: value for name, value in self.statement.params.items() if name in statement.named_parameters}
+
+    def _result(self, call: Call) -> str:
+        """The name of a table with the rows of a query."""
+        pins = self.worker.current.pins
+        values = [_given(pins, each) for each in call.arguments]
+        self.results.append(f"{_RESULT}{len(self.results)}")
+        self.connection.duck.register(self.results[-1], FUNCTIONS["gq"].rows(pins, values))
+        return quoted("temp", "main", self.results[-1])
+
+    def finished(self) -> None:
+        """All rows were given."""
+        for name in self.results:
+            self.connection.duck.unregister(name)
+        self.worker.tables.release()
+        self.give_back(self.worker)
+
+
+class DuckDBStatements:
+    """Runs statements on connections that are kept for the next ones."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._idle: list[Worker] = []
+        self._lock = threading.Lock()
+
+    def start(self, statement: Statement) -> tuple[pa.Schema, Stream]:
+        """Run a statement until its first rows are there."""
+        execution = Execution(statement.limits, Clock(statement.limits.timeout), READ_AHEAD_ROWS)
+        execution.begin()
+        worker = self._take(statement.limits.memory)
+        worker.current.pins = pins = Pins(self._source, statement.own, statement.params)
+        execution.describe = partial(_described, pins)
+        pins.reading.follow(execution)
+        running = Running(worker, statement, self._give)
+
+        def fit(batch: pa.RecordBatch) -> pa.RecordBatch:
+            assert running.schema is not None
+            return plain(batch, running.schema)
+
+        stream = Stream(Fetching(running, execution), running, execution, fit)
+        stream.read_ahead(READ_AHEAD_ROWS)
+        assert running.schema is not None
+        return running.schema, stream
+
+    def close(self) -> None:
+        """Let go of the connections that nobody makes use of."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.connection.close()
+
+    def _take(self, memory: int) -> Worker:
+        with self._lock:
+            for place, worker in enumerate(self._idle):
+                if worker.connection.memory == memory and worker.is_mine:
+                    del self._idle[place]
+                    return worker
+        return Worker(self._source, memory)
+
+    def _give(self, worker: Worker) -> None:
+        with self._lock:
+            self._idle.append(worker)
+            over = self._idle[:-_IDLE]
+            del self._idle[:-_IDLE]
+        for each in over:
+            each.connection.close()
+
+
+def _given(pins: Pins, argument: Any) -> Any:
+    if not isinstance(argument, Parameter):
+        return argument
+    if argument.name not in pins.params:
+        raise BadRequest(f"there is no value for the parameter `${argument.name}`", hint="give one for every $name")
+    return pins.params[argument.name]
+
+
+def _check(duck: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Raise for anything but one statement that reads."""
+    statements = duck.extract_statements(text)
+    if len(statements) != 1:
+        what = "more than one statement" if statements else "no statement"
+        raise BadRequest(f"there is {what}", hint="run one at a time")
+    if statements[0].type not in _READS:
+        raise BadRequest("this statement would change something", hint=READS_ONLY)
+
+
+def _described(pins: Pins, cause: BaseException) -> OmnigraphError:
+    return pins.reason() or refused(str(cause))

@@ -1,0 +1,72 @@
+"""What engines say of a statement that they cannot run, in a sentence and a hint."""
+
+from __future__ import annotations
+
+import re
+
+from omnigraph_compiler.diagnostics import did_you_mean
+from omnigraph_sql.errors import BadRequest
+
+READS_ONLY = "SQL only reads; write with load or mutate"
+_FIELD = re.compile(r"No field named (.+?)\. (?:Did you mean|Valid fields are) (.*?)\.?$", re.DOTALL)
+_FUNCTION = re.compile(r"(?:table function|Invalid function) '(\w+)'")
+_WRITES = re.compile(
+    r"(\s|--[^\n]*\n|/\*.*?\*/)*(insert|update|delete|merge|create|drop|alter|truncate|copy|set|reset|grant|vacuum)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_PREFIXES = (
+    "DataFusion error: ",
+    "Error during planning: ",
+    "Schema error: ",
+    "SQL error: ",
+    "Execution error: ",
+    "Arrow error: ",
+)
+
+
+def failed(text: str) -> BadRequest:
+    """Why DataFusion could not go on with a statement: what its values are decides."""
+    return BadRequest(f"the statement failed: {_first(text)}")
+
+
+def refused(text: str, statement: str) -> BadRequest:
+    """Why DataFusion does not plan a statement."""
+    first = _first(text)
+    if _WRITES.match(statement) or re.search(r"(DDL|DML|Statement) not supported", text):
+        return BadRequest("this statement would change something", hint=READS_ONLY)
+    if "single SQL statement" in text:
+        return BadRequest("there is more than one statement", hint="run them one after the other")
+    field = _FIELD.search(text)
+    if field is not None:
+        return BadRequest(f"there is no column {field[1]}", hint=_columns(field[1], field[2]))
+    function = _FUNCTION.search(text)
+    if function is not None:
+        return _no_function(function[1])
+    if "placeholder" in text.lower():
+        return BadRequest(f"a parameter has no value: {first}", hint="give a value for every $name of the statement")
+    return BadRequest(f"the statement cannot be run: {first}", hint="check it; names with signs need double quotes")
+
+
+def _first(text: str) -> str:
+    """The first line of what was said, without where in the engine it was said."""
+    first = text.strip().splitlines()[0] if text.strip() else "nothing was said"
+    for prefix in _PREFIXES:
+        first = first.removeprefix(prefix)
+    return first
+
+
+def _columns(asked: str, listed: str) -> str:
+    known = [_last(each) for each in listed.split(",")]
+    return did_you_mean(_last(asked), known) or f"there are {listed}"
+
+
+def _last(name: str) -> str:
+    return name.strip().rsplit(".", maxsplit=1)[-1].strip("'\"")
+
+
+def _no_function(name: str) -> BadRequest:
+    from omnigraph_sql.engines.sql.functions import FUNCTIONS, SCALARS
+
+    names = [*FUNCTIONS, *SCALARS]
+    hint = did_you_mean(name, names) or f"those of a graph are {', '.join(names)}"
+    return BadRequest(f"there is no function `{name}`", hint=hint)

@@ -1,0 +1,59 @@
+"""Work in threads of our own, which nobody has to wait for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import TypeVar
+
+T = TypeVar("T")
+_working: set[AtWork] = set()
+"""Added to and taken from without a lock: a stream that is collected anywhere closes what it holds."""
+
+
+def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> Future[T]:
+    """Begin to work. Who cancels need not wait until the work has stopped: what it comes to then is dropped."""
+    found: Future[T] = Future()
+
+    def run() -> None:
+        with started:
+            _settle(found, work)
+
+    found.add_done_callback(lambda done: stop() if done.cancelled() else None)
+    started = AtWork()
+    threading.Thread(target=run, name="omnigraph-query", daemon=True).start()
+    return found
+
+
+def working() -> int:
+    """How much is going on that the end of the process has to wait for."""
+    return sum(each.process == os.getpid() for each in list(_working))
+
+
+class AtWork:
+    """Work that the end of the process has to wait for, from now to the end of a block."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        """The threads of a process are not there in a child that was forked."""
+        _working.add(self)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        _working.discard(self)
+
+
+def _settle(future: Future[T], work: Callable[[], T]) -> None:
+    # A future that was cancelled is settled already.
+    with suppress(InvalidStateError):
+        try:
+            result = work()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)

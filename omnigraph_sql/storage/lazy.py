@@ -1,0 +1,113 @@
+"""A version of a table that is opened when somebody reads it, as engines read data sets of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from omnigraph_sql.storage.filters import filtered
+from omnigraph_sql.storage.handles import SnapshotHandle
+
+_BATCH_ROWS = 1 << 16
+
+
+class LazyTable(pads.Dataset):  # type: ignore[misc]
+    """A table whose columns are known and whose rows are not read yet. Blobs are bytes.
+
+    `satisfying` gives the rows of a batch that satisfy a condition, for those that Lance does not take.
+    """
+
+    def __init__(
+        self,
+        columns: pa.Schema,
+        opened: Callable[[], SnapshotHandle],
+        satisfying: Callable[[pa.RecordBatch, Any], pa.RecordBatch],
+    ) -> None:
+        self._columns = columns
+        self._opened = opened
+        self._satisfying = satisfying
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._columns
+
+    def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Any:
+        """What DuckDB reads; DataFusion only asks it for its columns, which takes no reading."""
+        return _Scan(self, self._names(columns), filter, _BATCH_ROWS)
+
+    def get_fragments(self, _: Any = None) -> list[_Fragment]:
+        """What DataFusion reads, all of it at once."""
+        return [_Fragment(self)]
+
+    def _names(self, columns: list[str] | None) -> list[str]:
+        return self._columns.names if columns is None else list(columns)
+
+
+@dataclass(frozen=True)
+class _Fragment:
+    table: LazyTable
+
+    def scanner(self, _: Any, *, columns: list[str] | None = None, filter: Any = None, batch_size: int) -> _Scan:
+        return _Scan(self.table, self.table._names(columns), filter, max(batch_size, _BATCH_ROWS))
+
+
+@dataclass(frozen=True)
+class _Scan:
+    table: LazyTable
+    columns: list[str]
+    filter: Any
+    batch_rows: int
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return pa.schema([self.table.schema.field(name) for name in self.columns])
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows, with the columns that were asked for."""
+        schema = self.projected_schema
+        batches = self._batches()
+        fitting = (batch if batch.schema.equals(schema) else batch.cast(schema) for batch in batches)
+        return pa.RecordBatchReader.from_batches(schema, fitting)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """As `to_reader`; without columns, batches that only have a length."""
+        if self.columns:
+            yield from self.to_reader()
+        elif self.filter is None:
+            yield _rows(self._dataset.count_rows())
+        else:
+            yield _rows(sum(batch.num_rows for batch in self._batches()))
+
+    @property
+    def _dataset(self) -> Any:
+        return self.table._opened()._dataset
+
+    def _batches(self) -> Iterator[pa.RecordBatch] | pa.RecordBatchReader:
+        columns = self.columns or self.table.schema.names[:1]
+        if isinstance(self.filter, pa.Scalar):  # a condition that every row satisfies, or none
+            return self._filtered(columns)
+        try:
+            return self._scanned(columns, self.filter)
+        except (ValueError, pa.ArrowNotImplementedError):
+            # Lance takes no condition on unsigned numbers from Arrow: all rows are read, and looked at here.
+            if self.filter is None:
+                raise
+        return self._filtered(columns)
+
+    def _scanned(self, columns: list[str], filter: Any) -> pa.RecordBatchReader:
+        scanner = filtered(self._dataset, filter, columns=columns, batch_size=self.batch_rows, blob_handling="all_binary")
+        reader: pa.RecordBatchReader = scanner.to_reader()
+        return reader
+
+    def _filtered(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for batch in self._scanned(self.table.schema.names, None):
+            yield self.table._satisfying(batch, self.filter).select(columns)
+
+
+def _rows(count: int) -> pa.RecordBatch:
+    """So many rows without columns: what counting them takes."""
+    return pa.record_batch([pa.nulls(count)], names=["_"]).select([])

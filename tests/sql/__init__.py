@@ -1,0 +1,1 @@
+"""SQL on graphs, on each engine."""

@@ -1,0 +1,257 @@
+"""Sessions of DataFusion and DuckDB on a graph: ours, and those that somebody else owns."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from datafusion import SessionContext
+
+import omnigraph_sql as og
+from omnigraph_sql.errors import BadRequest, NotFound, ResourceLimit
+from tests.sql.graphs import make, person
+
+COUNT = 'select count(*) as n from "Person"'
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[og.Graph]:
+    with make(tmp_path) as made:
+        yield made
+
+
+def add(graph: og.Graph, name: str, branch: str = "main") -> None:
+    graph.load(json.dumps(person(name)), mode="append", branch=branch)
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_statement_reads_what_is_there_when_it_starts(graph: og.Graph, engine: str) -> None:
+    before = graph.sql(COUNT, engine=engine)
+    add(graph, "Eve")
+
+    assert before.to_pylist() == [{"n": 3}]
+    assert graph.sql(COUNT, engine=engine).to_pylist() == [{"n": 4}]
+    assert graph.sql(COUNT, engine=engine, version=2).to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_all_tables_of_a_statement_are_of_one_state(graph: og.Graph, engine: str) -> None:
+    text = 'select (select count(*) from "Person") = (select count(*) from main."Person" p) as same'
+
+    for number in range(3):
+        add(graph, f"P{number}")
+        assert graph.sql(text, engine=engine).to_pylist() == [{"same": True}]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_commit_is_a_schema_and_a_target(graph: og.Graph, engine: str) -> None:
+    commit = graph.commits("feature/x")[0].graph_commit_id
+    add(graph, "Eve", "feature/x")
+
+    assert graph.sql(f'select count(*) as n from "@{commit}"."Person"', engine=engine).to_pylist() == [{"n": 4}]
+    found = graph.sql(COUNT, engine=engine, snapshot=commit)
+    assert (found.to_pylist(), found.graph_commit_id) == ([{"n": 4}], commit)
+
+
+def test_each_statement_of_a_datafusion_session_looks_anew(graph: og.Graph) -> None:
+    session = graph.datafusion()
+    first = session.sql(COUNT)
+    add(graph, "Eve")
+
+    assert isinstance(session, SessionContext)
+    assert session.sql(COUNT).to_pylist() == [{"n": 4}]
+    assert first.to_pylist() == [{"n": 3}], "a statement that was planned before reads what was there then"
+    assert graph.datafusion(branch="feature/x").sql(COUNT).to_pylist() == [{"n": 4}]
+    assert graph.datafusion(version=1).sql(COUNT).to_pylist() == [{"n": 0}]
+
+
+def test_a_datafusion_session_binds_values_and_changes_nothing(graph: og.Graph) -> None:
+    session = graph.datafusion()
+
+    assert session.sql('select name from "Person" where age > $a', param_values={"a": 26}).to_pylist() == [{"name": "Ann"}]
+    assert session.sql("select id from expand('Knows', $who)", param_values={"who": "Ann"}).to_pylist() == [{"id": "Bob"}]
+    for text in ("create table t as select 1", "insert into \"Person\" (id) values ('x')", "drop table t"):
+        with pytest.raises(BadRequest, match="change"):
+            session.sql(text)
+    with pytest.raises(BadRequest, match="param_values"):
+        session.sql("select '{x}'", x="1")
+    with pytest.raises(NotFound, match="Persn"):
+        session.sql("select * from Persn")
+
+
+def test_a_graph_in_a_datafusion_session_of_somebody_else(graph: og.Graph) -> None:
+    session = SessionContext()
+    session.from_arrow(pa.table({"who": ["Ann"]}), "mine")
+
+    assert graph.attach(session, alias="social") == "social"
+    text = 'select p.age from mine join social.main."Person" p on p.id = mine.who'
+    assert session.sql(text).to_pylist() == [{"age": 30}]
+    assert session.sql("select id from expand('Knows', 'Ann')").to_pylist() == [{"id": "Bob"}]
+    assert session.sql("select id from social_expand('Knows', 'Ann')").to_pylist() == [{"id": "Bob"}]
+
+    count = 'select count(*) as n from social.main."Person"'
+    assert session.sql(count).to_pylist() == [{"n": 3}]
+    add(graph, "Eve")
+    assert session.sql(count).to_pylist() == [{"n": 3}], "it stays as it was when it was first named"
+    graph.attach(session, alias="social")
+    assert session.sql(count).to_pylist() == [{"n": 4}]
+
+
+def test_a_duckdb_connection_shows_all_branches(graph: og.Graph) -> None:
+    with graph.duckdb() as connection:
+        assert isinstance(connection, duckdb.DuckDBPyConnection)
+        assert connection.sql(COUNT).fetchall() == [(3,)]
+        text = 'select f.name from "feature/x"."Person" f anti join "Person" p using (id)'
+        assert connection.sql(text).fetchall() == [("Dee",)]
+        assert connection.execute("from expand('Knows', $w, 1, 2)", {"w": ["Ann"]}).fetchall() == [
+            ("Ann", "Bob"),
+            ("Ann", "Cy"),
+        ]
+        assert ("Person",) in connection.sql("show tables").fetchall()
+        assert connection.sql("select total from staging.totals order by 1").fetchall() == [(5,), (30,)]
+        connection.execute("create temp table copied as select * from Person")
+        assert connection.sql("select count(*) from copied").fetchall() == [(3,)]
+    with graph.duckdb(branch="feature/x") as connection:
+        assert connection.sql(COUNT).fetchall() == [(4,)]
+
+
+def test_a_graph_in_a_duckdb_connection_of_somebody_else(graph: og.Graph) -> None:
+    with duckdb.connect() as connection:
+        connection.execute("create table mine as select 'Ann' as who")
+        graph.attach(connection, alias="social")
+
+        text = "select p.age from mine join social.main.Person p on p.id = mine.who"
+        assert connection.sql(text).fetchall() == [(30,)]
+        assert connection.sql("select current_catalog(), current_schema()").fetchall() == [("memory", "main")]
+        assert connection.sql("select id from nearest('Person', 'vec', [1, 0], 1)").fetchall() == [("Ann",)]
+        add(graph, "Eve")
+        assert connection.sql("select count(*) from social.main.Person").fetchall() == [(3,)]
+        graph.attach(connection, alias="social")
+        assert connection.sql("select count(*) from social.main.Person").fetchall() == [(4,)]
+
+
+@pytest.mark.parametrize("open_session", [SessionContext, duckdb.connect], ids=["datafusion", "duckdb"])
+def test_two_graphs_in_one_session(graph: og.Graph, tmp_path: Path, open_session: Any) -> None:
+    session = open_session()
+    with og.init(tmp_path / "other", "node Person { name: String @key }") as other:
+        other.load(json.dumps(person("Ann")), mode="append")
+        graph.attach(session, alias="one")
+        other.attach(session, alias="two")
+
+        text = 'select a.age from one.main."Person" a join two.main."Person" b on a.id = b.id'
+        assert _rows(session, text) == [(30,)]
+        assert _rows(session, "select count(*) from branches()") == [(2,)], "the functions without a name are the first's"
+        assert _rows(session, "select count(*) from two_branches()") == [(1,)]
+
+
+def _rows(session: Any, text: str) -> list[tuple[Any, ...]]:
+    if isinstance(session, SessionContext):
+        return [tuple(row.values()) for row in session.sql(text).to_pylist()]
+    found: list[tuple[Any, ...]] = session.sql(text).fetchall()
+    return found
+
+
+def test_what_is_no_session_is_refused(graph: og.Graph) -> None:
+    with pytest.raises(BadRequest, match="cannot be attached"):
+        graph.attach(object())
+    with pytest.raises(BadRequest, match="no engine `duckb`"):
+        graph.sql("select 1", engine="duckb")
+    with pytest.raises(NotFound, match="nowhere"):
+        graph.datafusion(branch="nowhere")
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_large_result_comes_in_batches_and_can_be_read_again(graph: og.Graph, engine: str) -> None:
+    text = "select a.id, b.id as other from Person a, Person b, generate_series(1, 20000) s"
+    with graph.sql(text, engine=engine) as found:
+        first = next(iter(found))
+        assert 0 < first.num_rows < 180_000
+    with graph.sql(text, engine=engine) as found:
+        assert found.to_arrow().num_rows == 180_000
+        assert len(found.to_pandas()) == 180_000
+
+
+_LONG = "select count(*) from generate_series(1, 100000) a(x), generate_series(1, 100000) b(y) where a.x * b.y % 7 = 3"
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_statement_that_takes_too_long_is_ended(graph: og.Graph, engine: str) -> None:
+    with pytest.raises(ResourceLimit, match="did not finish within"):
+        graph.sql(_LONG, engine=engine, timeout=0.3)
+
+    assert graph.sql(COUNT, engine=engine).to_pylist() == [{"n": 3}]
+
+
+_ABANDONED = """
+import os, sys
+import omnigraph_sql as og
+graph = og.connect(sys.argv[1])
+series = "generate_series(1, 1000000)"
+try:
+    graph.sql(f"select count(*) from {series} a(x), {series} b(y) where a.x * b.y % 7 = 3", timeout=0.3)
+except og.errors.ResourceLimit:
+    print(graph.sql('select count(*) as n from "Person"', timeout=30).to_pylist(), flush=True)
+os._exit(0)  # what was abandoned would go on for minutes
+"""
+
+
+def test_a_statement_that_cannot_be_stopped_is_in_nobodys_way(graph: og.Graph) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _ABANDONED, graph.uri],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (done.stdout, done.stderr) == ("[{'n': 3}]\n", "")
+
+
+_LARGE = {
+    "datafusion": "select count(*) from generate_series(1, 2000000) a(x) join generate_series(1, 2000000) b(y) on a.x = b.y",
+    "duckdb": "select length(string_agg(repeat(x::varchar, 20), ',')) from generate_series(1, 1000000) s(x)",
+}
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_statement_that_needs_too_much_memory_is_ended(graph: og.Graph, engine: str) -> None:
+    with pytest.raises(ResourceLimit, match="memory"):
+        graph.sql(_LARGE[engine], engine=engine, memory_limit=8 << 20)
+
+    assert graph.sql(COUNT, engine=engine).to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_result_is_arrow_for_others(graph: og.Graph, engine: str) -> None:
+    found = graph.sql("select name, age from Person order by name", engine=engine)
+
+    assert pa.table(found).column("name").to_pylist() == ["Ann", "Bob", "Cy"]
+    assert found.to_polars().shape == (3, 2)
+    assert list(found.to_pandas()["name"]) == ["Ann", "Bob", "Cy"]
+    reader = pa.RecordBatchReader.from_stream(found)
+    with duckdb.connect() as connection:
+        assert connection.from_arrow(reader).aggregate("max(age)").fetchall() == [(30,)]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_graph_that_nobody_uses_goes_away(tmp_path: Path, engine: str) -> None:
+    graph = make(tmp_path)
+    graph.sql("select * from expand('Knows', 'Ann')", engine=engine).to_arrow()
+    with pytest.raises(NotFound):
+        graph.sql("select * from nothing", engine=engine)
+    known = weakref.ref(graph)
+    del graph
+    gc.collect()
+
+    assert known() is None, "an engine holds on to it"
