@@ -56,12 +56,21 @@ class Connection:
     def close(self) -> None:
         """Let go of the database."""
         with AtWork():
-            self.reader = None
             with _lock:
                 is_first, self._is_open = self.is_mine(), False
             if is_first:
                 _open.discard(self)
+                self._drain()
                 self.duck.close()
+
+    def _drain(self) -> None:
+        """Stop the threads that prepare rows: to read waits for them, to drop the rows does not, and they crash."""
+        reader, self.reader = self.reader, None
+        self.duck.interrupt()
+        # Whatever it fails with, nobody waits for these rows any more.
+        with suppress(Exception):
+            while reader is not None:
+                reader.read_next_batch()
 
     def is_mine(self) -> bool:
         """Whether this process can use it: the threads of a database are not there in a child that was forked."""

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate, translated
-from omnigraph_sql.engines.threads import working
+from omnigraph_sql.engines.threads import read, reading, working
 from omnigraph_sql.errors import BadRequest
 
 _EXIT_SECONDS = 2.0
@@ -106,9 +106,13 @@ class Stream:
     def next(self) -> pa.RecordBatch | None:
         """The next batch; None after the last."""
         self._execution.is_shown = True
+        reading()
         if not self._ready and not self.is_done:
             self._fetch(1, self._await)
-        return self._ready.popleft() if self._ready else None
+        if self._ready:
+            return self._ready.popleft()
+        read()
+        return None
 
     def cancel(self) -> None:
         """Stop the work, from any thread. Whoever waits for a batch is told."""
@@ -119,6 +123,7 @@ class Stream:
 
     def close(self) -> None:
         """Stop the work and let go of everything."""
+        read()
         self.is_done = True
         self._execution.stop()
         waiting, self._waiting = self._waiting, None

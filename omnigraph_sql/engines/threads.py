@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -12,6 +15,8 @@ from typing import TypeVar
 T = TypeVar("T")
 _working: set[AtWork] = set()
 """Added to and taken from without a lock: a stream that is collected anywhere closes what it holds."""
+_readers: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_UNWINDING_SECONDS = 1.0
 
 
 def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> Future[T]:
@@ -57,3 +62,23 @@ def _settle(future: Future[T], work: Callable[[], T]) -> None:
             future.set_exception(error)
         else:
             future.set_result(result)
+
+
+def reading() -> None:
+    """This thread reads rows of a query, from now on."""
+    _readers.add(threading.current_thread())
+
+
+def read() -> None:
+    """It has read them. What is stopped while the process ends is on its way out, with everything that its frames hold."""
+    if threading.main_thread().is_alive():
+        _readers.discard(threading.current_thread())
+
+
+@atexit.register
+def _see_off() -> None:
+    """Daemon threads that were stopped in the middle of a query get a moment to end before what they hold on to is gone."""
+    until = time.monotonic() + _UNWINDING_SECONDS
+    for thread in list(_readers):
+        if thread.daemon and thread is not threading.current_thread():
+            thread.join(max(0.0, until - time.monotonic()))
