@@ -167,10 +167,25 @@ class _Attempt:
         self._rejects = Rejects(None, None) if table.collects else None
         self._rows = self._nbytes = 0
         self._sources: list[tuple[str, int]] = []
+        self._failure: OmnigraphError | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Part:
         schema = table_schema(self._type)
-        rows = pa.RecordBatchReader.from_batches(schema, self._normal(batches))
+        rows = pa.RecordBatchReader.from_batches(schema, self._kept(self._normal(batches)))
+        try:
+            return self._write(rows)
+        except OmnigraphError as error:
+            # What goes wrong while rows are made is told by whoever reads them, in other words.
+            raise self._failure or error from None
+
+    def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except OmnigraphError as error:
+            self._failure = error
+            raise
+
+    def _write(self, rows: pa.RecordBatchReader) -> Part:
         written: list[Any] = []
         spool: str | None = None
         if self._waits:
