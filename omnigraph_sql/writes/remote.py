@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 
 from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql import failpoints, ulid
-from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError
+from omnigraph_sql.errors import BadRequest, Conflict, KeyConflict, NotFound, OmnigraphError, ValidationFailed
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.storage.columns import table_schema
 from omnigraph_sql.storage.fragments import fragments
@@ -44,6 +45,9 @@ from omnigraph_sql.writes.validate import value_findings
 
 SOURCE_COLUMN = "__source"
 """The column that says what a row came from; it is no property."""
+ABORTED = "aborted"
+"""The mark of a load that was given up, for tasks that still work on it."""
+_DAY = 86_400
 _FORMAT = 1
 _PUBLISHING = "publishing.json"
 _UNIT = "row"
@@ -96,6 +100,7 @@ def begin_table(
     checked = check_mode(mode)
     check_load_id(load_id)
     name = engine.coordinator.require(branch)
+    _forget_marks(engine)
     batch = _empty(engine, type_name, columns)
     snapshot = engine.coordinator.fresh(name)
     snapshot.entry(batch.table_key)
@@ -121,10 +126,19 @@ def begin_table(
 
 
 def _empty(engine: Engine, type_name: str, columns: pa.Schema) -> TableBatch:
-    """The batch that a table without rows gives: its columns are looked at like those of any other."""
-    fields = [column for column in columns if column.name != SOURCE_COLUMN]
-    found = list(read_tables({type_name: pa.schema(fields).empty_table()}, engine.catalog))
+    """The batch that a row without values gives: the columns and their types are looked at like those of any other."""
+    nulls = {column.name: pa.nulls(1, column.type) for column in columns if column.name != SOURCE_COLUMN}
+    found = list(read_tables({type_name: pa.table(nulls)}, engine.catalog, on_reject=lambda _: None))
     return found[0]
+
+
+def _forget_marks(engine: Engine) -> None:
+    """Remove the marks of loads that were given up a day ago: no task of theirs is still at work."""
+    long_ago = ulid.first_of(time.time() - _DAY)
+    for name in engine.objects.list_dir(DIRECTORY):
+        is_old = ulid.is_ulid(name) and name < long_ago
+        if is_old and engine.objects.list_dir(f"{DIRECTORY}/{name}") == [ABORTED]:
+            engine.objects.delete_prefix(f"{DIRECTORY}/{name}")
 
 
 def _is_keyed(type_: NodeType | EdgeType) -> bool:
@@ -141,7 +155,7 @@ def write_rows(engine: Engine, table: RemoteTable, batches: Iterable[pa.RecordBa
         raise Conflict(text, reason="schema changed", hint="run the job again")
     attempt = _Attempt(engine, table, number)
     part = attempt.write(batches)
-    if engine.objects.exists(f"{table.directory}/aborted"):
+    if engine.objects.exists(f"{table.directory}/{ABORTED}"):
         # Nobody waits for this task any more, and nobody would remove its files.
         _remove(engine, [attempt.note(part)])
         raise Conflict(f"the load `{table.load_id}` was given up", reason="aborted", hint="run the job again")
@@ -291,7 +305,7 @@ def abort_table(engine: Engine, table: RemoteTable, *, whole: bool) -> None:
     """The tasks of a write have failed: remove what they wrote. `whole` gives up the load as well."""
     notes = list(_attempts(engine, table.load_id, table.save_id))
     if whole:
-        engine.objects.write_text(f"{table.directory}/aborted", "")
+        engine.objects.write_text(f"{table.directory}/{ABORTED}", "")
         discard_remote(engine, table.load_id, keep_mark=True)
     else:
         _remove(engine, notes)
@@ -318,9 +332,13 @@ def publish_remote(engine: Engine, load_id: str, provenance: Provenance, rejects
     mark = json.dumps({"branch": first.branch, "key": given.idempotency_key})
     engine.objects.write_text(f"{DIRECTORY}/{load_id}/{_PUBLISHING}", mark)
     failpoints.hit("remote.before_publish")
-    with Workspace() as workspace:
-        prepare = prepare_incoming(engine, incoming, workspace, mode=first.mode, branch=first.branch)
-        outcome = execute(engine, first.branch, prepare, given)
+    try:
+        with Workspace() as workspace:
+            prepare = prepare_incoming(engine, incoming, workspace, mode=first.mode, branch=first.branch)
+            outcome = execute(engine, first.branch, prepare, given)
+    except (ValidationFailed, KeyConflict, BadRequest, NotFound):
+        engine.objects.delete(f"{DIRECTORY}/{load_id}/{_PUBLISHING}")  # raised before anything was touched
+        raise
     failpoints.hit("remote.after_publish")
     _sweep(engine, load_id, _referenced(engine, {table.table_key for table, _ in tables}, outcome.commit))
     return replace(outcome.result, commit=outcome.commit, replayed=outcome.replayed)
@@ -391,7 +409,7 @@ def _sweep(engine: Engine, load_id: str, kept: set[str] | None, *, keep_mark: bo
         _remove(engine, ({"files": [name for name in note["files"] if name not in kept]} for note in notes))
     if keep_mark:
         for name in engine.objects.list_dir(directory):
-            if name != "aborted":
+            if name != ABORTED:
                 with suppress(OmnigraphError):
                     engine.objects.delete(f"{directory}/{name}")
     else:

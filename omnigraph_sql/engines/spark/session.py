@@ -93,7 +93,10 @@ def session(
         settings |= {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
     for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # To start Java this process is forked, which Lance warns of; the child becomes another program at once.
+        warnings.simplefilter("ignore")
+        return builder.getOrCreate()
 
 
 def _is_submitted() -> bool:
