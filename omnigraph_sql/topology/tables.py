@@ -18,6 +18,7 @@ from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.ids import make_ids, stored_ids
 from omnigraph_sql.topology.kept import Kept
 from omnigraph_sql.topology.modes import FEW, REQUEST, SCATTERED, Meter, Settings
+from omnigraph_sql.topology.ranks import Ranks, numeric_ranks, text_ranks
 from omnigraph_sql.topology.shelf import Shelf, TableVersion, nbytes, version_of
 from omnigraph_udfs.ids import IdIndex
 
@@ -102,6 +103,22 @@ class TableData:
     def coded(self, name: str) -> pa.DictionaryArray:
         """A column of texts as numbers: those of the texts among all that are different, in their order."""
         return self._kept.get(f"coded {name}", lambda: _coded(self.column(name)))
+
+    def ranks(self, name: str, *, few_values: bool) -> Ranks | None:
+        """A column as numbers that compare like its values, if it is in memory and they are made in no time.
+
+        So are those of texts that the caller knows to be of a few values, or that are not many.
+        """
+        found = self._kept.peek(f"ranks {name}")
+        if found is None and self._kept.peek(f"column {name}") is not None:
+            found = self._kept.get(f"ranks {name}", lambda: self._ranks(name, few_values) or "none")
+        return found if isinstance(found, Ranks) else None
+
+    def _ranks(self, name: str, few_values: bool) -> Ranks | None:
+        column = self.column(name)
+        if not pa.types.is_string(column.type):
+            return numeric_ranks(column)
+        return text_ranks(self.coded(name)) if few_values or self.size <= REQUEST else None
 
     def gather(self, name: str, given: Settings, *, comparable: bool) -> Callable[[pa.Array], pa.Array]:
         """From positions to the values of a column, which is read as a whole only if that pays."""
