@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,7 @@ class _Asked:
         self.value = python_value(condition.value, scope.params)
         self._form = condition.value, scope.params
 
+    @cached_property
     def scalar(self) -> pa.Scalar:
         """The value for Arrow."""
         value, params = self._form
@@ -55,8 +57,7 @@ class _Asked:
         if type(self.value) is int and self.type.scalar in INTEGERS:
             low, high = INTEGER_RANGES[self.type.scalar]
             return self.value if low <= self.value <= high else None
-        scalar = self.scalar()
-        return scalar.as_py() if scalar.type == ranks.type else None
+        return self.scalar.as_py() if self.scalar.type == ranks.type else None
 
 
 def matching(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Positions:
@@ -100,27 +101,37 @@ def _held_at(scope: Scope, table: TableData, asked: _Asked, at: Positions) -> Ma
     if ranks is not None and number is not None:
         return ranks.holds(asked.op, number, at)
     gather = table.gather(asked.property, scope.given, comparable=asked.type.scalar in FLOATS)
-    return _as_mask(_compared(gather(pa.array(at)), asked.op, asked.scalar()))
+    return _as_mask(_compared(gather(pa.array(at)), asked.op, asked.scalar))
 
 
 def holds(scope: Scope, asked: fn.Holds) -> Bound:
     """Position to whether its row satisfies all conditions."""
     table = scope.table(asked.table_key)
-    parts = []
-    for condition in asked.conditions:
-        value = bind(Compared(condition.value, condition.op, condition.type), scope.params)
-        gather = table.gather(condition.property, scope.given, comparable=condition.type.scalar in FLOATS)
-        parts.append((gather, condition.op, value))
+    parts = [_comparison(scope, table, _Asked(scope, each)) for each in asked.conditions]
 
     def run(v: Array) -> Array:
         found: Array | None = None
-        for gather, op, value in parts:
-            each = _compared(gather(v), op, value)
+        for part in parts:
+            each = part(v)
             found = each if found is None else pc.and_kleene(found, each)
         return found
 
     at_hand = all(table.has_column(condition.property) for condition in asked.conditions)
     return Bound((pa.int64(),), pa.bool_(), run, at_hand=at_hand)
+
+
+def _comparison(scope: Scope, table: TableData, asked: _Asked) -> Callable[[Array], Array]:
+    """From positions to whether a value compares as it should."""
+    ranks = asked.ranks(table)
+    number = None if ranks is None else asked.number(ranks)
+    gather = table.gather(asked.property, scope.given, comparable=asked.type.scalar in FLOATS)
+
+    def run(v: Array) -> Array:
+        if ranks is not None and number is not None and not v.null_count:
+            return pa.array(ranks.holds(asked.op, number, v.to_numpy()))
+        return _compared(gather(v), asked.op, asked.scalar)
+
+    return run
 
 
 def mask_of(scope: Scope, table_key: str, conditions: Sequence[Simple]) -> Mask:
@@ -140,7 +151,7 @@ def _by_index(scope: Scope, table: TableData, bound: list[_Asked]) -> tuple[Posi
     for place, asked in enumerate(bound):
         if asked.op != "=" or table.has_column(asked.property):
             continue
-        value = asked.scalar()
+        value = asked.scalar
         if value.is_valid and table.asks_index(asked.property, value.type, scope.given):
             scope.trace.note(f"{table.entry.table_key}.{asked.property} = value", "index")
             return table.equal_to(asked.property, value), bound[:place] + bound[place + 1 :]
@@ -166,7 +177,7 @@ def _held(table: TableData, asked: _Asked) -> Mask:
         # Many times as fast: what Arrow finds is packed into bits, which somebody has to unpack.
         return ranks.holds(asked.op, number)
     column = table.comparable(asked.property) if asked.type.scalar in FLOATS else column
-    return _as_mask(_compared(column, asked.op, asked.scalar()))
+    return _as_mask(_compared(column, asked.op, asked.scalar))
 
 
 def _as_mask(holds: Array) -> Mask:

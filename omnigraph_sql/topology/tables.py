@@ -209,6 +209,11 @@ class TableData:
         rows: Positions = pc.fill_null(pc.index_in(asked.cast(pa.string()), value_set=wanted), -1).to_numpy()
         return places[rows]
 
+    def position(self, id_: str, given: Settings) -> int:
+        """The position of one id, -1 if it is not there."""
+        known = self.known_ids()
+        return int(self.find(pa.array([id_], pa.string()), given)[0]) if known is None else known.position(id_)
+
     def _asks_for_ids(self, count: int, given: Settings) -> bool:
         if self.known_ids() is not None or count == 0:
             return False

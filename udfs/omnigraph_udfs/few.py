@@ -80,7 +80,8 @@ def values(offsets: Ints, of: Ints, frontier: Positions, ends: Positions) -> Pos
     starts = ends[:-1]
     places = (offsets[np.maximum(frontier, 0)] - starts).repeat(ends[1:] - starts)
     places += np.arange(ends[-1])
-    return of[places].astype(np.int64)
+    found: Positions = of[places].astype(np.int64)
+    return found
 
 
 def firsts(offsets: Ints, targets: Ints) -> Mask:
