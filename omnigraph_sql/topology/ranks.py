@@ -7,6 +7,7 @@ that are different.
 from __future__ import annotations
 
 import operator
+import sys
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,8 +41,8 @@ class Ranks:
 
     @property
     def nbytes(self) -> int:
-        """What it takes beside the column."""
-        return 0 if self.texts is None else self.numbers.nbytes + sum(map(len, self.texts))
+        """What it takes beside the column, whose numbers it shares."""
+        return 0 if self.texts is None else sum(map(sys.getsizeof, self.texts))
 
     def place(self, text: str) -> float:
         """The number that compares with those of the column as a text does with its texts."""

@@ -40,6 +40,7 @@ class TableData:
         self._storage = storage
         self._kept = Kept()
         self._meters: defaultdict[str, Meter] = defaultdict(Meter)
+        self._types: dict[str, pa.DataType] = {}
 
     @property
     def version(self) -> TableVersion:
@@ -85,8 +86,11 @@ class TableData:
 
     def type_of(self, name: str) -> pa.DataType:
         """The Arrow type of a column, without reading it."""
-        kind = self._kept.get("schema", lambda: self._storage.schema(self.handle)).field(name).type
-        return pa.large_binary() if isinstance(kind, pa.BaseExtensionType) else kind
+        found = self._types.get(name)
+        if found is None:
+            kind = self._kept.get("schema", lambda: self._storage.schema(self.handle)).field(name).type
+            found = self._types[name] = pa.large_binary() if isinstance(kind, pa.BaseExtensionType) else kind
+        return found
 
     def column(self, name: str) -> pa.Array:
         """A whole column; its strings and lists have long offsets if they are too large for short ones."""
