@@ -36,7 +36,7 @@ def publish(
     """Check and publish everything that jobs wrote under a `load_id`, as one commit.
 
     Publishing twice gives the first commit again. If a rule is broken nothing is published, and what was written stays until
-    it is published or discarded. With `rejects` and `max_rejects` faulty rows are reported and left out, as with `Graph.load`.
+    it is published or discarded. `rejects` and `max_rejects` report faulty rows and leave them out, as with `Graph.load`.
     """
     provenance = Provenance("Load", actor, message, idempotency_key)
     reported = None if rejects is None and max_rejects is None else Rejects(rejects, max_rejects)

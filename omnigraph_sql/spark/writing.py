@@ -30,6 +30,7 @@ from omnigraph_sql.writes.remote import (
     discard_remote,
     find_published,
     finish_table,
+    forget_tables,
     publish_remote,
     write_rows,
 )
@@ -87,17 +88,19 @@ class TableWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream, each as one commit. A batch that was published before is not published again."""
+    """Writes the batches of a stream, each as one commit. A batch that was published before is not published again.
+
+    Spark makes one of these for the tasks of every batch, and others for what is done when they are ready. They find each
+    other by the id of the load, which is that of the query; its batches follow one another.
+    """
 
     def __init__(self, options: StreamOptions, columns: StructType) -> None:
-        engine = open_graph(options.uri)
         self._uri = options.uri
-        self._branch = options.branch
         self._provenance = Provenance("Load", options.actor, options.message)
-        self._query = f"spark:{hashlib.sha256(options.query_id.encode()).hexdigest()[:24]}"
+        self._query = hashlib.sha256(options.query_id.encode()).hexdigest()[:24]
         self._table = begin_table(
-            engine,
-            ulid.new(),
+            open_graph(options.uri),
+            f"stream-{self._query}",
             options.type,
             _columns(columns, None),
             mode=options.mode,
@@ -115,10 +118,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
         engine = open_graph(self._uri)
-        key = f"{self._query}:{batch_id}"
+        key = f"spark:{self._query}:{batch_id}"
         if find_published(engine, self._table.branch, key) is not None:
             discard_remote(engine, self._table.load_id)
             return
+        # A driver that was killed may have left what it did not publish.
+        forget_tables(engine, self._table.load_id)
         finish_table(engine, self._table, _parts(messages))
         given = self._provenance
         message = given.message or f"batch {batch_id} of a stream"
@@ -130,7 +135,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """On the driver: some task has failed for good."""
-        abort_table(open_graph(self._uri), self._table, whole=True)
+        discard_remote(open_graph(self._uri), self._table.load_id)
 
 
 def write_task(uri: str, table: RemoteTable, rows: Iterable[pa.RecordBatch]) -> Part:

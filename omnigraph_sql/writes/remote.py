@@ -104,10 +104,7 @@ def begin_table(
     batch = _empty(engine, type_name, columns)
     snapshot = engine.coordinator.fresh(name)
     snapshot.entry(batch.table_key)
-    engine.objects.write_text_if_absent(
-        f"{DIRECTORY}/{load_id}/load.json", json.dumps({"format": _FORMAT, "branch": name, "mode": checked})
-    )
-    begun = _begun(engine, load_id)
+    begun = _begun(engine, load_id, {"branch": name, "mode": checked})
     for word, value in (("branch", name), ("mode", checked)):
         if begun[word] != value:
             text = f"the load `{load_id}` has the {word} `{begun[word]}`, and this write wants `{value}`"
@@ -301,6 +298,14 @@ def finish_table(engine: Engine, table: RemoteTable, parts: Iterable[Part]) -> N
     failpoints.hit("remote.after_table")
 
 
+def forget_tables(engine: Engine, load_id: str) -> None:
+    """Nothing that was written under an id so far counts any more; its files are removed when the load is published."""
+    directory = f"{DIRECTORY}/{load_id}"
+    for name in engine.objects.list_dir(directory):
+        if name.startswith("table-") or name == _PUBLISHING:
+            engine.objects.delete(f"{directory}/{name}")
+
+
 def abort_table(engine: Engine, table: RemoteTable, *, whole: bool) -> None:
     """The tasks of a write have failed: remove what they wrote. `whole` gives up the load as well."""
     notes = list(_attempts(engine, table.load_id, table.save_id))
@@ -319,12 +324,17 @@ def publish_remote(engine: Engine, load_id: str, provenance: Provenance, rejects
     if not tables:
         return _published_before(engine, load_id, given)
     first = tables[0][0]
+    keys = {table.table_key for table, _ in tables}
+    known = find_published(engine, first.branch, str(given.idempotency_key))
+    if known is not None:
+        _sweep(engine, load_id, _referenced(engine, keys, known))
+        return LoadResult(first.branch, first.mode, {}, {}, known, replayed=True)
     stale = [table for table, _ in tables if table.schema_hash != engine.catalog.schema_hash]
     if stale:
         text = f"the schema of the graph has changed since {stale[0].table_key} of the load `{load_id}` was written"
         raise Conflict(text, reason="schema changed", hint="run the job again")
     incoming = Incoming(_UNIT, rejects)
-    for key in sorted({table.table_key for table, _ in tables}):
+    for key in sorted(keys):
         rows = _rows(engine, [found for found in tables if found[0].table_key == key])
         incoming.spools[key] = rows
         incoming.sources[key] = rows.source_of
@@ -340,7 +350,7 @@ def publish_remote(engine: Engine, load_id: str, provenance: Provenance, rejects
         engine.objects.delete(f"{DIRECTORY}/{load_id}/{_PUBLISHING}")  # raised before anything was touched
         raise
     failpoints.hit("remote.after_publish")
-    _sweep(engine, load_id, _referenced(engine, {table.table_key for table, _ in tables}, outcome.commit))
+    _sweep(engine, load_id, _referenced(engine, keys, outcome.commit))
     return replace(outcome.result, commit=outcome.commit, replayed=outcome.replayed)
 
 
@@ -437,8 +447,11 @@ def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> s
     return found
 
 
-def _begun(engine: Engine, load_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = _read(engine, f"{DIRECTORY}/{load_id}/load.json", dict)
+def _begun(engine: Engine, load_id: str, wanted: dict[str, str]) -> dict[str, Any]:
+    """What a load began with: what this write wants, if it is the first."""
+    name = f"{DIRECTORY}/{load_id}/load.json"
+    engine.objects.write_text_if_absent(name, json.dumps({"format": _FORMAT, **wanted}))
+    found: dict[str, Any] = _read(engine, name, dict)
     return found
 
 

@@ -136,7 +136,7 @@ def test_filters_reach_the_tables(spark: SparkSession, things: og.Graph) -> None
     """Spark has nothing left to filter by what the table has taken."""
     found = frame(spark, things.uri, type="Thing").where("key = 'full' and i < 0")
 
-    plan = found._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    plan = found._jdf.queryExecution().executedPlan().toString()
 
     assert "Filter" not in plan.replace("RuntimeFilters", "")
     assert found.count() == 1

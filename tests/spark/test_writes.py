@@ -86,9 +86,8 @@ def test_a_graph_load_on_a_branch(spark: SparkSession, graph: og.Graph) -> None:
 
 
 def test_values_become_those_of_the_schema(spark: SparkSession, graph: og.Graph) -> None:
-    frame = spark.createDataFrame(
-        [("n1", "one", Decimal(5)), ("n2", "two", None)], "id string, text string, stars decimal(20,0)"
-    )
+    rows = [("n1", "one", Decimal(5)), ("n2", "two", None)]
+    frame = spark.createDataFrame(rows, "id string, text string, stars decimal(20,0)")
 
     save(frame, graph, type="Note")
 

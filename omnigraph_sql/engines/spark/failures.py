@@ -38,7 +38,7 @@ def told() -> Iterator[None]:
     except OmnigraphError:
         raise
     except Exception as error:
-        found = restored(str(error))
+        found = restored(_text(error))
         if found is None:
             raise
         raise found from error
@@ -55,3 +55,13 @@ def restored(text: str) -> OmnigraphError | None:
     made.args = (entry["fields"]["message"],)
     vars(made).update(entry["fields"])
     return made
+
+
+def _text(error: BaseException) -> str:
+    """Everything that an error of Spark says; what came from Java says most of it elsewhere."""
+    texts = [str(error)]
+    cause = getattr(error, "java_exception", None)
+    while cause is not None:
+        texts.append(str(cause.toString()))
+        cause = cause.getCause()
+    return "\n".join(texts)
