@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -31,9 +32,10 @@ from omnigraph_sql.writes.load import load as run_load
 from omnigraph_sql.writes.mutation import MutationResult, bind_or_raise
 from omnigraph_sql.writes.mutation import mutate as run_mutation
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.reading import read_records, read_tables
+from omnigraph_sql.writes.reading import PlacedTables, read_records, read_tables
+from omnigraph_sql.writes.reading.model import Counted
 from omnigraph_sql.writes.recovery import sweep
-from omnigraph_sql.writes.rejects import Rejects, RejectTarget
+from omnigraph_sql.writes.rejects import RejectLimit, Rejects, RejectTarget
 from omnigraph_sql.writes.relational import RelationalWriter
 from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
 
@@ -212,25 +214,20 @@ class Graph(SqlDoor):
         message: str | None = None,
         idempotency_key: str | None = None,
         rejects: RejectTarget | None = None,
-        max_rejects: int | None = None,
+        max_rejects: RejectLimit | None = None,
     ) -> LoadResult:
         """Load records: a JSONL file, text or lines, or a mapping from type to a table or file.
 
         `mode` is append, merge or overwrite. With `base`, a missing branch is created from it first.
 
         The first faulty record fails the load. With `rejects` (a file, or a function called with each) all of them are
-        reported, and the load fails at the end; `max_rejects` allows that many to be left out.
+        reported, and the load fails at the end; `max_rejects` allows that many to be left out, or a share of them (`0.5%`).
         """
         self._require_writable()
         checked = check_mode(mode)
-        reported = None if rejects is None and max_rejects is None else Rejects(rejects, max_rejects)
-        try:
-            return self._load(
-                data, checked, branch, base, Provenance("Load", self._actor_for(actor), message, idempotency_key), reported
-            )
-        finally:
-            if reported is not None:
-                reported.deliver()
+        provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
+        with self._reported(rejects, max_rejects) as reported:
+            return self._load(data, checked, branch, base, provenance, reported)
 
     def _load(
         self, data: Any, mode: LoadMode, branch: str, base: str | None, provenance: Provenance, rejects: Rejects | None
@@ -256,14 +253,30 @@ class Graph(SqlDoor):
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
+        rejects: RejectTarget | None = None,
+        max_rejects: RejectLimit | None = None,
     ) -> StagedLoad:
         """Validate a load and write its files without making anything visible; `publish` does that later.
 
         The result can be sent to another process: `StagedLoad.from_json(staged.to_json())`.
         """
         self._require_writable()
+        check_mode(mode)
         provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
-        return stage_load(self._engine, self._input(data), mode=mode, branch=branch, provenance=provenance)
+        with self._reported(rejects, max_rejects) as reported:
+            return stage_load(self._engine, self._input(data, reported), mode=mode, branch=branch, provenance=provenance)
+
+    @contextmanager
+    def _reported(self, rejects: RejectTarget | None, limit: RejectLimit | None) -> Iterator[Rejects | None]:
+        """Whoever notes rejected records, if somebody wants them; they are delivered at the end, whatever it is."""
+        if rejects is None and limit is None:
+            yield None
+            return
+        found = Rejects(rejects, limit)
+        try:
+            yield found
+        finally:
+            found.deliver()
 
     def publish(
         self,
@@ -405,13 +418,16 @@ class Graph(SqlDoor):
         return self._actor if actor is None else _checked_actor(actor)
 
     def _input(self, data: Any, rejects: Rejects | None = None) -> LoadInput:
-        catalog, on_reject = self._engine.catalog, None if rejects is None else rejects.add
+        catalog, on_reject = self._engine.catalog, None if rejects is None else rejects.add_unread
         computes = self._embeddings is not None
+        if isinstance(data, PlacedTables):
+            placed = read_tables(data.tables, catalog, on_reject=on_reject, computes=computes, places=data.places)
+            return LoadInput(placed, data.places, rejects, self._embeddings)
         if isinstance(data, Mapping):
             tables = read_tables(data, catalog, on_reject=on_reject, computes=computes)
-            return LoadInput(tables, "row", rejects, self._embeddings)
+            return LoadInput(tables, Counted("row"), rejects, self._embeddings)
         records = read_records(data, catalog, on_reject=on_reject, computes=computes)
-        return LoadInput(records, "line", rejects, self._embeddings)
+        return LoadInput(records, Counted("line"), rejects, self._embeddings)
 
 
 def _checked_actor(actor: str | None) -> str | None:

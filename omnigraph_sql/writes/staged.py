@@ -59,6 +59,8 @@ class StagedLoad:
     nodes: tuple[tuple[str, int], ...]
     edges: tuple[tuple[str, int], ...]
     provenance: Provenance
+    rejected: int = 0
+    """Records that were left out because they break a rule."""
 
     @property
     def branch(self) -> str:
@@ -84,6 +86,7 @@ class StagedLoad:
                 tuple((name, count) for name, count in entry["nodes"]),
                 tuple((name, count) for name, count in entry["edges"]),
                 Provenance(**entry["provenance"]),
+                entry.get("rejected", 0),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadRequest(f"this is not a staged load: {error}", hint="stage it again with this release") from None
@@ -118,6 +121,7 @@ def stage_load(engine: Engine, data: LoadInput, *, mode: str, branch: str, prove
         tuple(prepared.result.nodes.items()),
         tuple(prepared.result.edges.items()),
         provenance,
+        prepared.result.rejected,
     )
 
 
@@ -136,7 +140,14 @@ def publish_staged(engine: Engine, staged: StagedLoad, provenance: Provenance | 
     check_incarnation(staged.branch, staged.base.incarnation, engine.coordinator.incarnation(staged.branch))
     snapshot = engine.coordinator.at_version(staged.branch, staged.base.manifest_version)
     given = provenance or staged.provenance
-    result = LoadResult(staged.branch, staged.mode, dict(staged.nodes), dict(staged.edges), None)  # type: ignore[arg-type]
+    result = LoadResult(
+        staged.branch,
+        staged.mode,  # type: ignore[arg-type]
+        dict(staged.nodes),
+        dict(staged.edges),
+        None,
+        rejected=staged.rejected,
+    )
     writes = tuple(TableWrite(table.table_key, table.operation) for table in staged.tables)
     base = Attempt(snapshot, Prepared(writes, frozenset(staged.reads), result, strict=True))
     # Rows that wait outside of tables are gone after the first publish: look first whether this is a repetition.
