@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,7 @@ from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
-from omnigraph_sql.sql_door import SqlDoor
+from omnigraph_sql.sql_door import Preview, SqlDoor
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mode
@@ -37,7 +37,8 @@ from omnigraph_sql.writes.reading.model import Counted
 from omnigraph_sql.writes.recovery import sweep
 from omnigraph_sql.writes.rejects import RejectLimit, Rejects, RejectTarget
 from omnigraph_sql.writes.relational import RelationalWriter
-from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
+from omnigraph_sql.writes.staged import StagedLoad, Step, publish_staged, stage_load
+from omnigraph_sql.writes.unpublished import abandoned, discard, record, staged_snapshot
 
 if TYPE_CHECKING:
     from omnigraph_sql.engines.choosing import Engines
@@ -253,26 +254,57 @@ class Graph(SqlDoor):
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
-        rejects: RejectTarget | None = None,
+        rejects: RejectTarget | Rejects | None = None,
         max_rejects: RejectLimit | None = None,
+        on_step: Callable[[Step], None] = lambda _: None,
     ) -> StagedLoad:
         """Validate a load and write its files without making anything visible; `publish` does that later.
 
-        The result can be sent to another process: `StagedLoad.from_json(staged.to_json())`.
+        The result can be sent to another process: `StagedLoad.from_json(staged.to_json())`. `on_step` is told what begins:
+        read, validate, stage.
         """
         self._require_writable()
         check_mode(mode)
         provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
         with self._reported(rejects, max_rejects) as reported:
-            return stage_load(self._engine, self._input(data, reported), mode=mode, branch=branch, provenance=provenance)
+            given = self._input(data, reported)
+            staged = stage_load(self._engine, given, mode=mode, branch=branch, provenance=provenance, on_step=on_step)
+        if idempotency_key is not None:
+            record(self._engine, staged)
+        return staged
 
     @contextmanager
-    def _reported(self, rejects: RejectTarget | None, limit: RejectLimit | None) -> Iterator[Rejects | None]:
+    def preview(self, staged: StagedLoad) -> Iterator[Preview]:
+        """A staged load as SQL will see it once it is published; nothing is visible to others, and nothing of it stays."""
+        self._require_writable()
+        with staged_snapshot(self._engine, staged) as snapshot, closing(self._previewed(snapshot)) as found:
+            yield found
+
+    def discard(self, staged: StagedLoad) -> None:
+        """Remove the files of a staged load that nobody is to publish any more."""
+        self._require_writable()
+        discard(self._engine, staged)
+
+    def discard_abandoned(self, idempotency_key: str) -> int:
+        """Remove what processes that have ended left of loads of this key, staged and not published; returns how many."""
+        self._require_writable()
+        found = abandoned(self._engine, idempotency_key)
+        for each in found:
+            discard(self._engine, each)
+        return len(found)
+
+    def published(self, idempotency_key: str, branch: str = MAIN) -> Commit | None:
+        """The commit of a branch that was published with an idempotency key, if there is one."""
+        head = self.snapshot(branch=branch).head
+        return None if head is None else self._engine.coordinator.journal.find_key(idempotency_key, head.graph_commit_id)
+
+    @contextmanager
+    def _reported(self, rejects: RejectTarget | Rejects | None, limit: RejectLimit | None) -> Iterator[Rejects | None]:
         """Whoever notes rejected records, if somebody wants them; they are delivered at the end, whatever it is."""
         if rejects is None and limit is None:
             yield None
             return
-        found = Rejects(rejects, limit)
+        found = rejects if isinstance(rejects, Rejects) else Rejects(rejects, limit)
         try:
             yield found
         finally:

@@ -108,11 +108,13 @@ def mapped_sql(
     for name, text in mapping.columns.items():
         value = _parsed(text)
         select = select.select(exp.alias_(exp.cast(value, "TEXT") if name in mapping.texts else value, name, quoted=True))
+    select = select.from_(_source(columns, declared))
     is_sound = _name(RULE).is_(exp.null())
-    wanted = is_sound if mapping.where is None else exp.and_(is_sound, exp.paren(_parsed(mapping.where)))
-    if mapping.tells_flaws:
-        wanted = exp.or_(exp.not_(is_sound.copy()), wanted)
-    select = select.from_(_source(columns, declared)).where(wanted)
+    if mapping.where is not None:
+        is_wanted = exp.paren(_parsed(mapping.where))
+        select = select.where(exp.or_(exp.not_(is_sound), is_wanted) if mapping.tells_flaws else is_wanted)
+    if not mapping.tells_flaws:
+        select = select.where(is_sound)
     if mapping.keep is not None:
         select = _deduplicated(select, mapping, mapping.keep)
     return select.sql(dialect, pretty=pretty)

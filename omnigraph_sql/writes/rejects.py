@@ -42,7 +42,7 @@ class Rejects:
     """The rejected records of one load. They are kept on disk, so there may be many."""
 
     def __init__(self, target: RejectTarget | None, limit: RejectLimit | None) -> None:
-        self._limit = _checked_limit(limit)
+        self._limit = checked_limit(limit)
         self.count = 0
         self.read = 0
         """Records that were read, also those that were rejected."""
@@ -146,7 +146,7 @@ class Rejects:
             yield json.loads(line)
 
 
-def _checked_limit(limit: RejectLimit | None) -> int | Fraction:
+def checked_limit(limit: RejectLimit | None) -> int | Fraction:
     """A number of records, or a share of them."""
     if limit is None:
         return 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import BadRequest
@@ -22,6 +23,8 @@ from omnigraph_sql.writes.staging import needs_fork, stage_tables
 
 DIRECTORY = "_staged"
 FORMAT = 3
+Step = Literal["read", "validate", "stage"]
+"""What staging a load does, in this order."""
 _LOAD_ID = re.compile(f"[{ulid.ALPHABET}]{{{ulid.LENGTH}}}")
 
 
@@ -101,15 +104,26 @@ def _check_names(load_id: str, spools: list[str | None]) -> None:
             raise ValueError("it names rows outside of its directory")
 
 
-def stage_load(engine: Engine, data: LoadInput, *, mode: str, branch: str, provenance: Provenance) -> StagedLoad:
-    """Validate records and write their files; nothing becomes visible."""
+def stage_load(
+    engine: Engine,
+    data: LoadInput,
+    *,
+    mode: str,
+    branch: str,
+    provenance: Provenance,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> StagedLoad:
+    """Validate records and write their files; nothing becomes visible. `on_step` is told what begins."""
     name = engine.coordinator.require(branch)
     load_id = ulid.new()
     with Workspace() as workspace:
+        on_step("read")
         prepare = prepare_load(engine, data, workspace, mode=mode, branch=name)
+        on_step("validate")
         snapshot = engine.coordinator.fresh(name)
         prepared = prepare(snapshot)
         attempt = Attempt(snapshot, prepared)
+        on_step("stage")
         stage_tables(engine, attempt)
         tables = tuple(_table(engine, load_id, attempt, write) for write in prepared.writes)
     return StagedLoad(
