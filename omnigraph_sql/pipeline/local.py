@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from omnigraph_sql.engines.ingest.duckdb import mapped_batches
-from omnigraph_sql.engines.ingest.files import LINE, Files, Tally, raw_batches
+from omnigraph_sql.engines.ingest.files import Files, Tally
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.pipeline.engines import Job, Progress, Staging
 from omnigraph_sql.pipeline.planning import PlannedSource, PlannedTarget
 from omnigraph_sql.pipeline.report import SourceCount, TableCount
-from omnigraph_sql.planner.mapping import RULE, json_columns_sql
+from omnigraph_sql.planner.mapping import RULE
 from omnigraph_sql.writes.reading import Origin, Origins, Placed, PlacedTables
 from omnigraph_sql.writes.reading.model import ORIGIN_RECORDS
 
@@ -39,11 +38,9 @@ class _Run:
             first = len(self.origins)
             self.origins += _origins(source, self.job.plan.pipeline.path.parent)
             tally = Tally()
-            prepare = None
-            if source.source.format == "jsonl":
-                prepare = partial(json_columns_sql, planned.columns, LINE)
+            raw = source.raw_batches(planned.columns, first, ORIGIN_RECORDS, tally)
             try:
-                with mapped_batches(planned.sql, _raw(source, planned, first, tally), prepare) as rows:
+                with mapped_batches(planned.sql, raw, source.prepare(planned.columns)) as rows:
                     counted = pa.RecordBatchReader.from_batches(rows.schema, self._counted(rows, planned, tally))
                     yield planned.target.table_key, Placed(counted, source.source.is_text)
             except BadRequest as error:
@@ -63,14 +60,11 @@ class _Run:
 
 def _origins(source: PlannedSource, directory: Path) -> list[Origin]:
     """What rejects call the files of a source: paths from the directory of the pipeline, where they are below it."""
+    if source.table is not None:
+        return [Origin(source.table.shown, "row")]
     unit = Files(source.source.format, source.files).unit
     paths = (Path(path) for path in source.files)
     return [Origin(str(each.relative_to(directory) if each.is_relative_to(directory) else each), unit) for each in paths]
-
-
-def _raw(source: PlannedSource, planned: PlannedTarget, first: int, tally: Tally) -> pa.RecordBatchReader:
-    files = Files(source.source.format, source.files, source.source.options)
-    return raw_batches(files, planned.columns, first, ORIGIN_RECORDS, tally)
 
 
 class LocalEngine:

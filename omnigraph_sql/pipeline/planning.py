@@ -5,19 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from omnigraph_compiler.diagnostics import did_you_mean, listing
-from omnigraph_sql.engines.ingest.files import Files, check_options, header
-from omnigraph_sql.errors import BadRequest, Configuration, NotFound
+from omnigraph_sql.engines.choosing import require_duckdb
+from omnigraph_sql.engines.ingest.files import LINE, Files, Tally, check_options, header, raw_batches
+from omnigraph_sql.engines.ingest.tables import DatabaseTable, open_table
+from omnigraph_sql.errors import BadRequest, Configuration, NotFound, ValidationFailed
 from omnigraph_sql.graph import Graph, connect
 from omnigraph_sql.pipeline.spec import FILE_FORMATS, POSTGRES, Pipeline, Source, Target, check_types, load_pipeline
-from omnigraph_sql.planner.mapping import MappingDialect, columns_read, mapped_sql
+from omnigraph_sql.planner.mapping import MappingDialect, columns_read, json_columns_sql, mapped_sql
 from omnigraph_sql.writes.load import LoadMode
+from omnigraph_sql.writes.reading import Placed, check_table
 
 ENGINES: Mapping[str, MappingDialect] = {"spark": "spark", "local": "duckdb"}
 """The engines that run pipelines, and the dialect of each."""
@@ -33,6 +39,18 @@ class PlannedSource:
     bytes: int
     columns: tuple[str, ...] | None
     """All columns it has; None where only the data tells."""
+    table: DatabaseTable | None = None
+    """Of a database."""
+
+    def raw_batches(self, columns: Sequence[str], first: int, step: int, tally: Tally) -> pa.RecordBatchReader:
+        """Its rows with some columns, read when they are asked for."""
+        if self.table is not None:
+            return self.table.raw_batches(columns, first, step, tally)
+        return raw_batches(Files(self.source.format, self.files, self.source.options), columns, first, step, tally)
+
+    def prepare(self, columns: Sequence[str]) -> Callable[[str], str] | None:
+        """What DuckDB makes of these rows first: columns, of lines."""
+        return partial(json_columns_sql, columns, LINE) if self.source.format == "jsonl" else None
 
     def to_dict(self) -> dict[str, Any]:
         source = self.source
@@ -141,7 +159,25 @@ def validate(
     plan = make_plan(pipeline, engine=engine, branch=branch, key=key)
     with connect(plan.pipeline.graph, read_only=True) as graph:
         check_graph(plan, graph)
+        if engine == "local":
+            _check_values(plan, graph)
     return plan
+
+
+def _check_values(plan: Plan, graph: Graph) -> None:
+    """Raise if an expression cannot be understood, or gives what its property cannot take."""
+    require_duckdb()
+    from omnigraph_sql.engines.ingest.duckdb import mapped_schema
+
+    for each in plan.targets:
+        source = plan.sources[each.target.source]
+        raw = source.raw_batches(each.columns, 0, 1, Tally()).schema
+        try:
+            found = mapped_schema(each.sql, raw, source.prepare(each.columns))
+            check_table(each.target.table_key, Placed(found.empty_table().to_reader(), source.source.is_text), graph.catalog)
+        except (BadRequest, ValidationFailed) as error:
+            place = f"{plan.pipeline.path}: `{each.target.place}`"
+            raise Configuration(f"{place}: {error.message}", what=each.target.place, hint=error.hint) from None
 
 
 def check_graph(plan: Plan, graph: Graph) -> None:
@@ -164,6 +200,11 @@ def _source(pipeline: Pipeline, source: Source, engine: str) -> PlannedSource:
     if engine == "local" and not source.is_local:
         hint = did_you_mean(source.format, (*FILE_FORMATS, POSTGRES)) or "run it with the engine spark"
         raise Configuration(f"{place} has the format {source.format}, which only Spark reads", what=source.name, hint=hint)
+    if source.format == POSTGRES and engine == "local":
+        assert source.uri is not None
+        assert source.table is not None
+        table = open_table(source.name, source.uri, source.table)
+        return PlannedSource(source, (), 0, tuple(table.schema.names), table)
     if source.format not in FILE_FORMATS:
         return PlannedSource(source, (), 0, None)
     remote = [path for path in source.paths if "://" in path]

@@ -234,7 +234,12 @@ class _Reader(YamlChecker):
 
     def _check_columns(self, place: str, mapping: RowMapping, source: Source) -> None:
         """Lines of JSON have no header: there the declared columns, if there are any, are all that may be read."""
-        for name in columns_read(mapping):
+        read = columns_read(mapping)
+        for name in read:
+            if source.format == "jsonl" and any(name != other and name.lower() == other.lower() for other in read):
+                self.refuse(
+                    place, f"writes the column `{name}` in several ways", "case matters in JSON; write it in one way"
+                )
             if name in SYSTEM:
                 self.refuse(place, f"reads the column `{name}`, whose name is reserved", "rename it in the source")
             if source.format == "jsonl" and source.columns and name not in source.columns:

@@ -43,6 +43,12 @@ def mapped_batches(
         connection.close()
 
 
+def mapped_schema(sql: str, raw: pa.Schema, prepare: Callable[[str], str] | None = None) -> pa.Schema:
+    """The columns that a statement gives; raises if it cannot be understood. No rows are read."""
+    with mapped_batches(sql, pa.RecordBatchReader.from_batches(raw, []), prepare) as rows:
+        return rows.schema
+
+
 def _batches(reader: pa.RecordBatchReader, failures: list[OmnigraphError]) -> Iterator[pa.RecordBatch]:
     while True:
         with _told(failures):

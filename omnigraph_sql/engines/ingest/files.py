@@ -80,11 +80,16 @@ def header(files: Files) -> pa.Schema | None:
         return _csv_header(path, files.options) if files.format == "csv" else None
 
 
+def placed_schema(fields: Sequence[pa.Field]) -> pa.Schema:
+    """The columns of raw rows."""
+    return pa.schema([(AT, pa.int64()), *((name, pa.string()) for name in (RULE, COLUMN, VALUE)), *fields])
+
+
 def raw_batches(files: Files, columns: Sequence[str], first: int, step: int, tally: Tally) -> pa.RecordBatchReader:
     """All rows. The records of the n-th file are numbered from `(first + n) * step + 1`."""
     found = header(files)
     fields = [pa.field(LINE, pa.string())] if found is None else [_field(found, name, files.paths[0]) for name in columns]
-    schema = pa.schema([(AT, pa.int64()), *((name, pa.string()) for name in (RULE, COLUMN, VALUE)), *fields])
+    schema = placed_schema(fields)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for place, path in enumerate(files.paths):

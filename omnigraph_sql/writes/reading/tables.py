@@ -60,6 +60,13 @@ def read_tables(
                 yield replace(batch, source=stream.name)
 
 
+def check_table(name: str, source: Any, catalog: Catalog) -> None:
+    """Raise what `read_tables` would about a whole table, whatever its rows are. Reads none of them."""
+    layout = _layout(Layouts(catalog, computes=False), name)
+    with opened(source, layout.key, [*layout.properties, "id", "src", "dst"]) as stream:
+        _TableReader(layout, stream, Faults(None, ROWS, None), DEFAULT_LIMITS).check()
+
+
 def _layout(layouts: Layouts, name: str) -> Layout:
     kind, _, bare = name.rpartition(":")
     node = layouts.node(bare) if kind in ("", "node") else None
@@ -103,6 +110,10 @@ class _TableReader:
         self._limits = limits
         self._columns = _resolve(layout, _own_columns(stream))
         self._next_row = 1
+
+    def check(self) -> None:
+        """Raise if a column is of an unsuitable type."""
+        self._convert(self._stream.schema.empty_table(), _Findings())
 
     def read(self, batch_bytes: int) -> Iterator[TableBatch]:
         is_empty = True
