@@ -112,7 +112,7 @@ class YamlChecker:
     def filled(self, key: str, value: Any) -> Any:
         """A value with the variables of the environment in it."""
         if isinstance(value, dict):
-            return {each: self.filled(f"{key}.{each}", inner) for each, inner in value.items()}
+            return {each: self.filled(f"{key}.{each}" if key else str(each), inner) for each, inner in value.items()}
         if isinstance(value, list):
             return [self.filled(f"{key}[{at}]", inner) for at, inner in enumerate(value)]
         if not isinstance(value, str):

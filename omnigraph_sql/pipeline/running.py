@@ -119,7 +119,7 @@ class _Run:
         """Test and publish."""
         failpoints.hit("pipeline.post_stage")
         self._test(staging)
-        failpoints.hit("pipeline.post_test_pre_publish")
+        failpoints.hit("pipeline.post_tests_pre_publish")
         self.clock.tell(Progress("publish"))
         commit = self.graph.publish(staging.load) if staging.load.tables else None
         self.clock.stop()
@@ -132,6 +132,7 @@ class _Run:
             return
         self.clock.tell(Progress("test"))
         with self.graph.preview(staging.load) as preview:
+            failpoints.hit("pipeline.during_tests")
             for test in tests:
                 self.clock.tell(Progress("test", test.name))
                 _check(test, preview.sql(test.sql).to_arrow())

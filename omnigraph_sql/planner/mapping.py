@@ -190,8 +190,8 @@ def _source(columns: Sequence[str], declared: Mapping[str, str]) -> exp.Expr:
 
 
 def _try_cast(value: exp.Expr, kind: str) -> exp.TryCast:
-    # Without the last word Spark's cast would fail where DuckDB's gives null.
-    return exp.TryCast(this=value, to=exp.DataType.build(kind, dialect=WRITTEN), requires_string=True)
+    # `safe`, or Spark's cast would fail where DuckDB's gives null.
+    return exp.TryCast(this=value, to=exp.DataType.build(kind, dialect=WRITTEN), safe=True)
 
 
 def _table(name: str) -> exp.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -113,7 +114,8 @@ class _TableReader:
 
     def check(self) -> None:
         """Raise if a column is of an unsuitable type."""
-        self._convert(self._stream.schema.empty_table(), _Findings())
+        schema = self._stream.schema
+        self._convert(pa.table([_sample(each.type) for each in schema], schema=schema), _Findings())
 
     def read(self, batch_bytes: int) -> Iterator[TableBatch]:
         is_empty = True
@@ -323,6 +325,17 @@ def _python(value: pa.Scalar) -> Any:
 
 def _null_rows(column: pa.Array) -> Rows:
     return np.flatnonzero(np.asarray(column.is_null())) if column.null_count else np.empty(0, dtype=np.int64)
+
+
+def _sample(type_: pa.DataType) -> pa.Array:
+    """One value of a type, where there is a simple one: of columns without values none is unsuitable."""
+    values: tuple[Any, ...] = (0, "", b"", False, [], {}, datetime.date(1970, 1, 1), datetime.datetime(1970, 1, 1))
+    for value in values:
+        try:
+            return pa.array([value], type_)
+        except (pa.ArrowException, TypeError, ValueError):
+            continue
+    return pa.nulls(1, type_)
 
 
 def _endpoint_fault(layout: Layout, column: str) -> Callable[[int], Fault]:
