@@ -327,7 +327,10 @@ class Graph(SqlDoor):
             message if message is not None else given.message,
             idempotency_key if idempotency_key is not None else given.idempotency_key,
         )
-        return publish_staged(self._engine, staged, provenance).commit
+        outcome = publish_staged(self._engine, staged, provenance)
+        if outcome.replayed:
+            discard(self._engine, staged)  # another load of the same key came first
+        return outcome.commit
 
     def ingest(self, data: Any, *, branch: str, mode: str, base: str = MAIN, actor: str | None = None) -> LoadResult:
         """A load that creates its branch from `base` when it is missing."""

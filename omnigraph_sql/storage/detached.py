@@ -12,7 +12,7 @@ from typing import Any, Final
 import lance
 from lance.dataset import Transaction
 
-from omnigraph_sql.errors import VersionReclaimed
+from omnigraph_sql.errors import NotFound, Storage, VersionReclaimed
 from omnigraph_sql.storage.faults import LANCE_ERRORS, guarded
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.storage.tables import TableStorage
@@ -82,7 +82,10 @@ def _was_committed(storage: TableStorage, staged: StagedHandle) -> bool:
     head = storage.open_head(staged.path, staged.branch)
     if head.version <= staged.base_version:
         return False
-    return storage.read_transaction(head, staged.base_version + 1).uuid == staged.transaction_uuid
+    try:
+        return storage.read_transaction(head, staged.base_version + 1).uuid == staged.transaction_uuid
+    except (NotFound, Storage, VersionReclaimed):
+        return True  # that version is gone: nobody can tell, and files that are needed must not go
 
 
 def _remove_files(storage: TableStorage, place: str, transaction: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from types import MappingProxyType
 
-from omnigraph_sql.errors import BadRequest, NotFound
+from omnigraph_sql.errors import BadRequest, NotFound, VersionReclaimed
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.detached import commit_view, drop_view, drop_views, remove_staged
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
@@ -78,8 +78,10 @@ def abandoned(engine: Engine, idempotency_key: str) -> list[StagedLoad]:
 def discard(engine: Engine, staged: StagedLoad) -> None:
     """Remove everything that staging a load left. What was published meanwhile stays."""
     for table in staged.tables:
-        location = engine.coordinator.at_version(staged.branch, staged.base.manifest_version).entry(table.table_key)
-        drop_views(engine.storage, location.path, location.branch, staged.load_id)
+        with suppress(NotFound, VersionReclaimed):  # the branch may be gone, and its files with it
+            entry = engine.coordinator.at_version(staged.branch, staged.base.manifest_version).entry(table.table_key)
+            drop_views(engine.storage, entry.path, entry.branch, staged.load_id)
         if table.staged is not None:
-            remove_staged(engine.storage, StagedHandle.from_dict(table.staged))
+            with suppress(NotFound):
+                remove_staged(engine.storage, StagedHandle.from_dict(table.staged))
     engine.objects.delete_prefix(f"{DIRECTORY}/{staged.load_id}")

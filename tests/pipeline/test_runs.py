@@ -339,6 +339,29 @@ def test_the_staged_files_of_a_living_run_are_left_alone(world: World) -> None:
     assert world.people() == {"Zoe": None}
 
 
+def test_what_was_staged_for_a_branch_that_is_gone_is_removed(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann"}])
+    world.pipeline(branch="draft", base="main")
+    killed(world, "pipeline.post_stage")
+    world.graph.delete_branch("draft")
+
+    assert world.run().branch_created
+    assert world.leftovers() == []
+
+
+def test_of_two_loads_with_one_key_the_second_leaves_nothing(world: World) -> None:
+    with world.graph as graph:
+        first, second = (
+            graph.stage([json.dumps({"type": "Person", "data": {"name": name}})], mode="append", idempotency_key="k")
+            for name in ("Ann", "Bob")
+        )
+        commit = graph.publish(first)
+        assert graph.publish(second) == commit
+
+    assert world.people() == {"Ann": None}
+    assert world.leftovers() == []
+
+
 # The command
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ node Place { code: String @key }
 edge Knows: Person -> Person { since: Date? }
 edge Lives: Person -> Place
 """
-PEOPLE: Mapping[str, Any] = {"type": "Person", "from": "people", "columns": {"name": "name", "age": "age"}}
-KNOWS: Mapping[str, Any] = {"type": "Knows", "from": "knows", "src": "a", "dst": "b", "columns": {"since": "since"}}
+PEOPLE: dict[str, Any] = {"type": "Person", "from": "people", "columns": {"name": "name", "age": "age"}}
+KNOWS: dict[str, Any] = {"type": "Knows", "from": "knows", "src": "a", "dst": "b", "columns": {"since": "since"}}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class World:
 
     def pipeline(self, **given: Any) -> Path:
         """A pipeline of people, with other things in it."""
-        document = {
+        document: dict[str, Any] = {
             "graph": "g",
             "sources": {"people": {"format": "jsonl", "path": "people.jsonl"}},
             "nodes": [dict(PEOPLE)],
