@@ -126,7 +126,8 @@ class Plan:
             lines.append(f"a missing branch is created from {pipeline.base}")
         lines.append(f"key {self.key}" if self.key is not None else "no key: every run loads its data")
         for source in self.sources.values():
-            size = f", {len(source.files)} files, {source.bytes} bytes" if source.files else ""
+            noun = "file" if len(source.files) == 1 else "files"
+            size = f", {len(source.files)} {noun}, {source.bytes} bytes" if source.files else ""
             lines.append(f"source {source.source.name}: {source.source.format}{size}")
             lines += [f"  {path}" for path in source.files]
         for number, each in enumerate(self.targets, 1):
