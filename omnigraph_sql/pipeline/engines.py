@@ -38,7 +38,8 @@ class Job:
     actor: str | None
     message: str | None
     rejects: Rejects | None
-    """Takes rejected rows and knows how many may be. None: the first faulty row fails the run."""
+    """Takes rejected rows and knows how many may be; it is given to `Graph.stage`, or delivered by the engine, whatever
+    happens. None: the first faulty row fails the run."""
     progress: Callable[[Progress], None]
     master: str | None = None
     """Where Spark runs."""

@@ -29,6 +29,10 @@ ENGINES: Mapping[str, MappingDialect] = {"spark": "spark", "local": "duckdb"}
 """The engines that run pipelines, and the dialect of each."""
 
 
+_LOADED = ("mode", "sources", "nodes", "edges")
+"""What of a file decides which rows are loaded."""
+
+
 @dataclass(frozen=True)
 class PlannedSource:
     """A source and what of it is read."""
@@ -274,8 +278,6 @@ def _derived_key(pipeline: Pipeline, sources: Iterable[PlannedSource]) -> str | 
         for path in each.files:
             found = os.stat(path)
             inputs.append([os.path.relpath(path, pipeline.path.parent), found.st_size, found.st_mtime_ns])
-    document = {
-        name: value for name, value in pipeline.document.items() if name not in ("graph", "branch", "base", "message")
-    }
+    document = {name: pipeline.document.get(name) for name in _LOADED}
     text = json.dumps([document, inputs], sort_keys=True, default=str)
     return f"pipeline-{hashlib.sha256(text.encode()).hexdigest()[:32]}"

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import pyarrow as pa
+from typing import Any
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import DataTestFailed
+from omnigraph_sql.errors import DataTestFailed, OmnigraphError
 from omnigraph_sql.graph import Graph, connect
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.pipeline.engines import Job, Progress, Staging, engine_named
 from omnigraph_sql.pipeline.planning import Plan, check_graph, make_plan
 from omnigraph_sql.pipeline.report import RunReport
 from omnigraph_sql.pipeline.spec import DataTest, Pipeline
+from omnigraph_sql.result import Result
 from omnigraph_sql.writes.rejects import Rejects
 
 _SHOWN_ROWS = 5
@@ -135,11 +135,25 @@ class _Run:
             failpoints.hit("pipeline.during_tests")
             for test in tests:
                 self.clock.tell(Progress("test", test.name))
-                _check(test, preview.sql(test.sql).to_arrow())
+                try:
+                    rows, count = _found(preview.sql(test.sql))
+                except OmnigraphError as error:
+                    error.message = f"the test `{test.name}` cannot run: {error.message}"
+                    raise
+                _check(test, rows, count)
 
 
-def _check(test: DataTest, found: pa.Table) -> None:
-    rows, count = tuple(found.slice(0, _SHOWN_ROWS).to_pylist()), found.num_rows
+def _found(result: Result) -> tuple[tuple[dict[str, Any], ...], int]:
+    """The first rows, and how many there are."""
+    rows: list[dict[str, Any]] = []
+    count = 0
+    for batch in result:
+        rows += batch.slice(0, _SHOWN_ROWS - len(rows)).to_pylist()
+        count += batch.num_rows
+    return tuple(rows), count
+
+
+def _check(test: DataTest, rows: tuple[dict[str, Any], ...], count: int) -> None:
     if count:
         noun = "row" if count == 1 else "rows"
         shown = "\n".join(f"  {row}" for row in rows)

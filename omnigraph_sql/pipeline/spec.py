@@ -182,6 +182,8 @@ class _Reader(YamlChecker):
             self.refuse(f"{key}.{which}", f"is not for {form}", "give a path, or options")
         elif form in FILE_FORMATS and not paths:
             self.refuse(f"{key}.path", "is missing", "give a path, a pattern, or a list of them")
+        if entry.get("columns") and form in ("parquet", POSTGRES):
+            self.refuse(f"{key}.columns", f"is not for {form}, whose values have types", "cast them in the expressions")
         options = self.mapping(entry.get("options") or {}, f"{key}.options", None)
         return Source(name, form, paths, uri, table, options, self._declared(entry.get("columns"), f"{key}.columns"))
 

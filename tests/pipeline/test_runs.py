@@ -6,14 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph_sql import errors
-from omnigraph_sql.pipeline import run_pipeline
+from omnigraph_sql import errors, failpoints
+from omnigraph_sql.pipeline import make_plan, run_pipeline
 from omnigraph_sql.pipeline.engines import Progress
 from tests.pipeline.world import KNOWS, PEOPLE, World
 
@@ -185,6 +186,33 @@ def test_the_key_can_be_given(world: World) -> None:
     assert world.people() == {"Ann": None, "Bob": None}
 
 
+def test_the_key_depends_on_what_is_loaded_alone(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann"}])
+    others: list[dict[str, Any]] = [{"message": "x"}, {"tests": [TEST]}, {"rejects": {"max": 1}}, {"mode": "merge"}]
+    keys = [make_plan(world.pipeline(**given), engine="local").key for given in ({}, *others)]
+
+    assert len(set(keys[:4])) == 1
+    assert keys[4] != keys[0]
+
+
+def test_a_table_that_moves_meanwhile_is_a_conflict_that_leaves_nothing(world: World) -> None:
+    world.graph.load('{"type": "Person", "data": {"name": "Ann", "age": 1}}', mode="append")
+    world.lines("people.jsonl", [{"name": "Ann", "age": 2}])
+    world.pipeline(mode="merge")
+    with failpoints.pause("pipeline.post_stage") as held, ThreadPoolExecutor() as threads:
+        run = threads.submit(world.run)
+        assert held.reached.wait(60)
+        world.graph.load('{"type": "Person", "data": {"name": "Bob", "age": 3}}', mode="append")
+        held.resume.set()
+        with pytest.raises(errors.ExpectedVersionMismatch):
+            run.result(60)
+
+    assert world.people() == {"Ann": 1, "Bob": 3}
+    assert world.leftovers() == []
+    assert not world.run().replayed
+    assert world.people() == {"Ann": 2, "Bob": 3}
+
+
 # Tests of the staged result
 
 
@@ -239,7 +267,7 @@ def test_a_test_that_is_no_sql_names_what_is_wrong_and_publishes_nothing(world: 
     world.lines("people.jsonl", [{"name": "Ann"}])
     world.pipeline(tests=[{"name": "wrong", "sql": 'select * from "Persn"'}])
 
-    with pytest.raises(errors.NotFound, match="there is no table `Persn`"):
+    with pytest.raises(errors.NotFound, match="the test `wrong` cannot run: there is no table `Persn`"):
         world.run()
 
     assert world.people() == {}

@@ -13,6 +13,7 @@ from omnigraph_sql.pipeline import load_pipeline, make_plan, validate
 from tests.pipeline.world import KNOWS, PEOPLE, World
 
 POSTGRES = {"format": "postgres", "uri": "postgresql://h/d"}
+PARQUET = {"format": "parquet", "path": "x.parquet", "columns": {"age": "BIGINT"}}
 SOURCE = {"format": "jsonl", "path": "people.jsonl"}
 
 
@@ -47,6 +48,7 @@ def test_what_is_left_out_has_its_usual_value(world: World) -> None:
         ({"sources": {"people": POSTGRES}}, "sources.people.table", "is missing", "table"),
         ({"sources": {"people": SOURCE | {"columns": {"age": "NUM("}}}}, "sources.people.columns.age", "no type", "BIGINT"),
         ({"sources": {"people": SOURCE | {"columns": {"nme": "TEXT"}}}}, "nodes[0]", "does not declare", "mean `nme`?"),
+        ({"sources": {"people": PARQUET}}, "sources.people.columns", "is not for parquet", "cast"),
         ({"nodes": None}, "nodes", "is missing, and so is `edges`", "at least one"),
         ({"nodes": {"type": "Person"}}, "nodes", "is not a list", "list"),
         ({"nodes": [{"type": "Person", "from": "people"}]}, "nodes[0].columns", "missing or empty", "PROPERTY: EXPRESSION"),
