@@ -36,6 +36,10 @@ class Resources:
         self._search = SearchCache(storage, saves=saves)
         self._embeddings = embeddings
 
+    def unsaved(self) -> Resources:
+        """Others for the same graph, of which nothing outlives them."""
+        return Resources(self._storage, self._embeddings, saves=False)
+
     def scope(self, order: Order, allowed: Callable[[Vertex, ir.PropertyRef | None], pa.Table]) -> Scope:
         """What the names of an order's plans are bound to."""
         return Scope(order.catalog, order.snapshot, self._cache, self._search, self._embeddings, {}, order.params, allowed)

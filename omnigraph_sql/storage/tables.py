@@ -113,6 +113,12 @@ class TableStorage:
             if len(self._handles) > _HANDLES:
                 self._handles.popitem(last=False)
 
+    def forget(self, path: str, branch: str | None, version: int) -> None:
+        """Let go of the handles to a version, which is about to go away."""
+        with self._lock:
+            for key in [each for each in self._handles if each[:3] == (path, branch, version)]:
+                del self._handles[key]
+
     def open_head(self, path: str, branch: str | None) -> SnapshotHandle:
         """The newest version of a table on a branch."""
         return self._open(path, branch, None)

@@ -26,10 +26,12 @@ from omnigraph_sql.writes.findings import AT, Finding, raise_first
 from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
 from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.reading import TableBatch
+from omnigraph_sql.writes.reading.model import Counted, Places
 from omnigraph_sql.writes.rejects import Rejects
 from omnigraph_sql.writes.spool import Spool, Workspace
 from omnigraph_sql.writes.validate import STATE_CHECKS, Check, existing_ids, input_findings, repeated_ids, value_findings
 
+LINES = Counted("line")
 LoadMode = Literal["append", "merge", "overwrite"]
 MODES: tuple[LoadMode, ...] = ("append", "merge", "overwrite")
 INPUT_CHECKS: Mapping[LoadMode, tuple[Check, ...]] = {
@@ -74,10 +76,10 @@ class LoadResult:
 
 @dataclass(frozen=True)
 class LoadInput:
-    """What is loaded: batches of rows, and what their records are counted in."""
+    """What is loaded: batches of rows, and what the numbers of their records mean."""
 
     batches: Iterable[TableBatch]
-    unit: str = "line"
+    places: Places = LINES
     rejects: Rejects | None = None
     """Where faulty records go; without it the first one fails the load."""
     embeddings: Embeddings | None = None
@@ -88,7 +90,7 @@ class LoadInput:
 class Incoming:
     """All records of a load, put aside by table."""
 
-    unit: str
+    places: Places
     rejects: Rejects | None
     spools: dict[str, Held] = field(default_factory=dict)
     sources: dict[str, Callable[[int], str | None]] = field(default_factory=dict)
@@ -134,7 +136,7 @@ def prepare_incoming(
 
 def collect(engine: Engine, data: LoadInput, workspace: Workspace) -> Incoming:
     """Read everything; rows with faulty values are reported or left out."""
-    incoming = Incoming(data.unit, data.rejects)
+    incoming = Incoming(data.places, data.rejects)
     spools: dict[str, Spool] = {}
     for batch in data.batches:
         type_ = engine.type_of(batch.table_key)
@@ -144,11 +146,13 @@ def collect(engine: Engine, data: LoadInput, workspace: Workspace) -> Incoming:
         schema = spools[batch.table_key].schema
         rows = pa.RecordBatch.from_arrays([*given.columns, batch.lines, batch.explicit_id], schema=schema)
         incoming.sources[batch.table_key] = source = _always(batch.source)
+        if data.rejects is not None:
+            data.rejects.read += rows.num_rows
         findings = value_findings(type_, batch.table_key, pa.Table.from_batches([rows]))
         if data.rejects is None:
-            raise_first(findings, data.unit)
+            raise_first(findings, data.places)
         else:
-            rows = leave_out(rows, findings, data.rejects, data.unit, source)
+            rows = leave_out(rows, findings, data.rejects, data.places, source)
         spools[batch.table_key].append(rows)
     if data.rejects is not None:
         data.rejects.mark()
@@ -160,13 +164,13 @@ def _always(source: str | None) -> Callable[[int], str | None]:
 
 
 def leave_out(
-    rows: pa.RecordBatch, findings: Iterable[Finding], rejects: Rejects, unit: str, source: Callable[[int], str | None]
+    rows: pa.RecordBatch, findings: Iterable[Finding], rejects: Rejects, places: Places, source: Callable[[int], str | None]
 ) -> pa.RecordBatch:
     """The rows without those that were found, each of which is reported once."""
     seen = pa.array([], pa.int64())
     for finding in findings:
         fresh = _not_in(finding, seen)
-        rejects.add_finding(fresh, unit, source)
+        rejects.add_finding(fresh, places, source)
         seen = pa.concat_arrays([seen, plain(fresh.rows.column(AT))])
     return rows.filter(pc.invert(pc.is_in(rows.column(AT), value_set=seen))) if len(seen) else rows
 
@@ -219,7 +223,7 @@ def _first_findings(image: Image, checks: Iterable[Check], incoming: Incoming) -
     """
     for each in checks:
         if incoming.rejects is None:
-            raise_first(each(image), incoming.unit)
+            raise_first(each(image), incoming.places)
         elif found := list(each(image)):
             return found
     return []
@@ -235,7 +239,7 @@ def _reject(given: Mapping[str, TableRows], found: Iterable[Finding], incoming: 
             raise finding.error(finding.rows.filter(pc.is_null(finding.rows.column(AT))).slice(0, 1).to_pylist()[0], None)
         key = finding.table_key
         fresh = _not_in(finding, seen.get(key, pa.array([], pa.int64())))
-        incoming.rejects.add_finding(fresh, incoming.unit, incoming.sources[key])
+        incoming.rejects.add_finding(fresh, incoming.places, incoming.sources[key])
         places = plain(fresh.rows.column(AT))
         seen[key] = pa.concat_arrays([seen[key], places]) if key in seen else places
     for key, places in seen.items():

@@ -1,6 +1,6 @@
 """Loads whose rows are written by many processes, on many machines, and published by one.
 
-Everything of such a load is below `_staged/<load id>/` until it is published: what it is based on (`load.json`), what each
+Everything of such a load is below `_staged/<load id>/` until it is published: what it is based on (`remote.json`), what each
 task wrote (`attempt-…`, also if nobody heard of it), and which tasks count (`table-…`). The rows themselves are fragments on
 their tables, which no version names, or files in the directory. A task only ever adds files; nothing of a load is visible
 before `publish_remote` runs it through the write protocol like any other load.
@@ -27,8 +27,10 @@ from omnigraph_sql.errors import BadRequest, Conflict, KeyConflict, NotFound, Om
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.storage.columns import table_schema
 from omnigraph_sql.storage.fragments import fragments
+from omnigraph_sql.storage.handles import StagedHandle
 from omnigraph_sql.storage.names import table_name
 from omnigraph_sql.storage.parts import data_files, write_part
+from omnigraph_sql.storage.wholeness import new_fragments
 from omnigraph_sql.writes.delta import with_places
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.findings import AT, raise_first
@@ -37,9 +39,10 @@ from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.parts import Part, PartRows
 from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.reading import Reject, TableBatch, read_tables
+from omnigraph_sql.writes.reading.tables import ROWS
 from omnigraph_sql.writes.rejects import Rejects
 from omnigraph_sql.writes.spool import Workspace
-from omnigraph_sql.writes.staged import DIRECTORY, check_load_id
+from omnigraph_sql.writes.staged import DIRECTORY, StagedLoad, Step, check_load_id, stage_prepared
 from omnigraph_sql.writes.staging import needs_fork, open_entry
 from omnigraph_sql.writes.validate import value_findings
 
@@ -50,7 +53,6 @@ ABORTED = "aborted"
 _DAY = 86_400
 _FORMAT = 1
 _PUBLISHING = "publishing.json"
-_UNIT = "row"
 
 
 @dataclass(frozen=True)
@@ -224,9 +226,9 @@ class _Attempt:
             rows = pa.RecordBatch.from_arrays([*batch.rows.columns, batch.lines, batch.explicit_id], schema=placed)
             findings = value_findings(self._type, key, pa.Table.from_batches([rows]))
             if self._rejects is None:
-                raise_first(findings, _UNIT)
+                raise_first(findings, ROWS)
             else:
-                rows = leave_out(rows, findings, self._rejects, _UNIT, places.at)
+                rows = leave_out(rows, findings, self._rejects, ROWS, places.at)
             self._rows += rows.num_rows
             self._nbytes += rows.nbytes
             self._sources += places.runs(rows.column(AT))
@@ -329,16 +331,7 @@ def publish_remote(engine: Engine, load_id: str, provenance: Provenance, rejects
     if known is not None:
         _sweep(engine, load_id, _referenced(engine, keys, known))
         return LoadResult(first.branch, first.mode, {}, {}, known, replayed=True)
-    stale = [table for table, _ in tables if table.schema_hash != engine.catalog.schema_hash]
-    if stale:
-        text = f"the schema of the graph has changed since {stale[0].table_key} of the load `{load_id}` was written"
-        raise Conflict(text, reason="schema changed", hint="run the job again")
-    incoming = Incoming(_UNIT, rejects)
-    for key in sorted(keys):
-        rows = _rows(engine, [found for found in tables if found[0].table_key == key])
-        incoming.spools[key] = rows
-        incoming.sources[key] = rows.source_of
-    _take_rejects(engine, tables, rejects)
+    incoming = _incoming(engine, load_id, tables, rejects)
     mark = json.dumps({"branch": first.branch, "key": given.idempotency_key})
     engine.objects.write_text(f"{DIRECTORY}/{load_id}/{_PUBLISHING}", mark)
     failpoints.hit("remote.before_publish")
@@ -352,6 +345,53 @@ def publish_remote(engine: Engine, load_id: str, provenance: Provenance, rejects
     failpoints.hit("remote.after_publish")
     _sweep(engine, load_id, _referenced(engine, keys, outcome.commit))
     return replace(outcome.result, commit=outcome.commit, replayed=outcome.replayed)
+
+
+def stage_remote(
+    engine: Engine,
+    load_id: str,
+    provenance: Provenance,
+    rejects: Rejects | None = None,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> StagedLoad:
+    """Check everything that was written under an id and make it a staged load, which takes its place."""
+    tables = _tables(engine, load_id)
+    if not tables:
+        raise _nothing_staged(load_id)
+    first = tables[0][0]
+    incoming = _incoming(engine, load_id, tables, rejects)
+    with Workspace() as workspace:
+        prepare = prepare_incoming(engine, incoming, workspace, mode=first.mode, branch=first.branch)
+        staged = stage_prepared(engine, first.branch, prepare, provenance, on_step)
+    _sweep(engine, load_id, set(staged_files(staged)))
+    return staged
+
+
+def staged_files(staged: StagedLoad) -> Iterator[str]:
+    """The data files that a staged load refers to."""
+    for table in staged.tables:
+        if table.staged is not None:
+            handle = StagedHandle.from_dict(table.staged)
+            entries = [each.to_json() for each in new_fragments(handle._transaction.operation)]
+            yield from data_files(handle.path, handle.branch, entries)
+
+
+def _incoming(
+    engine: Engine, load_id: str, tables: list[tuple[RemoteTable, list[Part]]], rejects: Rejects | None
+) -> Incoming:
+    stale = [table for table, _ in tables if table.schema_hash != engine.catalog.schema_hash]
+    if stale:
+        text = f"the schema of the graph has changed since {stale[0].table_key} of the load `{load_id}` was written"
+        raise Conflict(text, reason="schema changed", hint="run the job again")
+    incoming = Incoming(ROWS, rejects)
+    for key in sorted({table.table_key for table, _ in tables}):
+        rows = _rows(engine, [found for found in tables if found[0].table_key == key])
+        incoming.spools[key] = rows
+        incoming.sources[key] = rows.source_of
+    if rejects is not None:
+        rejects.read += sum(part.rows + part.rejected for _, parts in tables for part in parts)
+    _take_rejects(engine, tables, rejects)
+    return incoming
 
 
 def _rows(engine: Engine, found: list[tuple[RemoteTable, list[Part]]]) -> PartRows:
@@ -381,8 +421,12 @@ def _published_before(engine: Engine, load_id: str, provenance: Provenance) -> L
         found = find_published(engine, branch, provenance.idempotency_key)
         if found is not None:
             return LoadResult(branch, "append", {}, {}, found, replayed=True)
-    text = f"there is no staged load `{load_id}`"
-    raise NotFound(text, what="staged load", name=load_id, hint="write at least one table with this load_id first")
+    raise _nothing_staged(load_id)
+
+
+def _nothing_staged(load_id: str) -> NotFound:
+    hint = "write at least one table with this load_id first"
+    return NotFound(f"there is no staged load `{load_id}`", what="staged load", name=load_id, hint=hint)
 
 
 def find_published(engine: Engine, branch: str, key: str) -> Commit | None:
@@ -408,7 +452,7 @@ def discard_remote(engine: Engine, load_id: str, *, keep_mark: bool = False) -> 
 def remote_loads(engine: Engine) -> list[str]:
     """The ids of loads that wait to be published."""
     names = engine.objects.list_dir(DIRECTORY)
-    return sorted(name for name in names if engine.objects.exists(f"{DIRECTORY}/{name}/load.json"))
+    return sorted(name for name in names if engine.objects.exists(f"{DIRECTORY}/{name}/remote.json"))
 
 
 def _sweep(engine: Engine, load_id: str, kept: set[str] | None, *, keep_mark: bool = False) -> None:
@@ -449,7 +493,7 @@ def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> s
 
 def _begun(engine: Engine, load_id: str, wanted: dict[str, str]) -> dict[str, Any]:
     """What a load began with: what this write wants, if it is the first."""
-    name = f"{DIRECTORY}/{load_id}/load.json"
+    name = f"{DIRECTORY}/{load_id}/remote.json"
     engine.objects.write_text_if_absent(name, json.dumps({"format": _FORMAT, **wanted}))
     found: dict[str, Any] = _read(engine, name, dict)
     return found

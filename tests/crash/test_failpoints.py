@@ -130,8 +130,11 @@ ELSEWHERE = {
     "classify.fresh_read",
     "stamp.after_annotation",
     "stamp.after_run_branches",
+    "pipeline.post_stage",
+    "pipeline.during_tests",
+    "pipeline.post_tests_pre_publish",
 }
-"""Failpoints with tests of their own, below or in the files beside and under tests/invariants."""
+"""Failpoints with tests of their own, below or in the files beside and under tests/invariants and tests/pipeline."""
 
 
 def rule(point: str, action: str) -> str:

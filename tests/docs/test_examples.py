@@ -13,6 +13,13 @@ ROOT = Path(__file__).parents[2]
 SHOWN = {
     "sql/on_datafusion.py": ["id=DEHAM", "code=DEHAM  before=15.1  after=17.3", "Rotterdam, deep water: 5 ships"],
     "federation/demo.py": ["Hamburg"],
+    "pipeline/demo.py": [
+        "node:Ship: 4 rows, 1 rejected, 3 published",
+        "rejected by the rule json: raw/ships.jsonl, 6",
+        "rejected by the rule type: raw/calls/2026-02.jsonl, 2",
+        "EVER GIVEN (PA) at Rotterdam: 35.5",
+        "replayed=True",
+    ],
     "sql/on_duckdb.py": ["DEHAM 3 15.1", "NLRTM -> GBFXT"],
 }
 
