@@ -111,8 +111,8 @@ def _built(function: str, operands: list[Predicate], values: pa.Array | None) ->
         case "is_in", [operand] if values is not None:
             return IsIn(operand, values)
         # DuckDB writes out what `IN` means for null; here it has that meaning anyway.
-        case "if_else", [Not(IsNull(tested)), found, Value(scalar)] if (
-            not scalar.is_valid and _is_unknown_without(tested, found)
+        case "if_else", [Not(IsNull(tested)), found, Value(scalar)] if not scalar.is_valid and _is_unknown_without(
+            tested, found
         ):
             return found
         case _:
