@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import weakref
@@ -18,7 +19,7 @@ import pytest
 from datafusion import SessionContext
 
 import omnigraph_sql as og
-from omnigraph_sql.errors import BadRequest, NotFound, ResourceLimit
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError, ResourceLimit
 from tests.sql.graphs import make, person
 
 COUNT = 'select count(*) as n from "Person"'
@@ -159,6 +160,53 @@ def _rows(session: Any, text: str) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in session.sql(text).to_pylist()]
     found: list[tuple[Any, ...]] = session.sql(text).fetchall()
     return found
+
+
+def test_a_datafusion_session_of_somebody_else_says_what_is_not_there(graph: og.Graph) -> None:
+    session = SessionContext()
+    graph.attach(session, alias="social")
+
+    for text, error, said in (
+        ("select * from social.main.persn", NotFound, "did you mean `Person`?"),
+        ("select * from social.mian.person", NotFound, "did you mean `main`?"),
+        ("select * from social.main.person@main", NotFound, 'write "main"."Person"'),
+        ("create table social.main.mine as select 1 as x", OmnigraphError, "mine"),
+    ):
+        with pytest.raises(error, match=re.escape(said)):
+            session.sql(text).collect()
+    assert session.sql("select count(*) as n from social.main.person").to_pylist() == [{"n": 3}]
+
+
+def test_a_session_of_a_graph_takes_no_tables(graph: og.Graph) -> None:
+    session = graph.datafusion()
+
+    with pytest.raises(Exception, match=r"Graph\.register"):
+        session.from_arrow(pa.table({"x": [1]}), "mine")
+    with pytest.raises(Exception, match=r"Graph\.register"):
+        session.register_record_batches("mine", [[pa.record_batch({"x": [1]})]])
+    with pytest.raises(Exception, match="cannot be taken out"):
+        session.deregister_table("City")
+    assert session.sql(COUNT).to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.parametrize(
+    ("open_session", "names"), [(SessionContext, ["datafusion"]), (duckdb.connect, ["memory", "Memory", "system", "temp"])]
+)
+def test_a_graph_takes_the_place_of_no_other_catalog(graph: og.Graph, open_session: Any, names: list[str]) -> None:
+    session = open_session()
+
+    for name in names:
+        with pytest.raises(Conflict, match=f"has a catalog `{name}` already"):
+            graph.attach(session, alias=name)
+    assert graph.attach(session) == "graph"
+
+
+def test_a_connection_of_a_graph_can_look_anew(graph: og.Graph) -> None:
+    with graph.duckdb() as connection:
+        add(graph, "Eve")
+        assert connection.sql(COUNT).fetchall() == [(3,)]
+        graph.attach(connection)
+        assert connection.sql(COUNT).fetchall() == [(4,)]
 
 
 def test_what_is_no_session_is_refused(graph: og.Graph) -> None:

@@ -32,9 +32,17 @@ class Attached:
     """A graph in a session. What a name shows is looked up when it is first used, and stays until the next `renew`."""
 
     def __init__(
-        self, context: SessionContext, source: Source, alias: str, own: Ref, prefixes: tuple[str, ...] = ("",)
+        self,
+        context: SessionContext,
+        source: Source,
+        alias: str,
+        own: Ref,
+        prefixes: tuple[str, ...] = ("",),
+        *,
+        is_heard: bool = False,
     ) -> None:
         self.alias = alias
+        self.is_heard = is_heard
         self.pins = Pins(source, own)
         self._depth = 0
         self._inner: dict[Place, tuple[SessionContext, _Seen]] = {}
@@ -86,6 +94,7 @@ class _Seen:
 
     def __init__(self, session: Attached) -> None:
         self.alias = session.alias
+        self.is_heard = True
         self.pins = session.pins
         self.view = session.view
 
@@ -96,7 +105,7 @@ class GraphContext(SessionContext):
     def __init__(self, source: Source, own: Ref, memory: int) -> None:
         runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(memory)
         super().__init__(_config(str(own), CATALOG), runtime)
-        self.graph = Attached(self, source, CATALOG, own)
+        self.graph = Attached(self, source, CATALOG, own, is_heard=True)
         self._planning = threading.RLock()
 
     def sql(
@@ -142,8 +151,8 @@ class GraphContext(SessionContext):
                 if reason is not None and _is_told(str(error)):
                     raise reason from None
                 catalog = _CATALOG.search(str(error))
-                if catalog is not None and catalog[1] != CATALOG:
-                    raise unknown("catalog", catalog[1], [CATALOG]) from None
+                if catalog is not None and catalog[1] not in self.catalog_names():
+                    raise unknown("catalog", catalog[1], self.catalog_names()) from None
                 raise refused(str(error), text) from error
 
 
