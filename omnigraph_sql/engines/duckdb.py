@@ -43,19 +43,28 @@ _VECTOR_ROWS = 2048
 """How many rows DuckDB works on at a time."""
 _EXHAUSTED = re.compile(r"of size ([0-9.]+ [KMGT]?i?B\w*) \(([0-9.]+ [KMGT]?i?B\w*)/")
 _TYPES = {
+    pa.null(): sqltypes.SQLNULL,
     pa.bool_(): sqltypes.BOOLEAN,
+    pa.int8(): sqltypes.TINYINT,
+    pa.int16(): sqltypes.SMALLINT,
     pa.int32(): sqltypes.INTEGER,
     pa.int64(): sqltypes.BIGINT,
+    pa.uint8(): sqltypes.UTINYINT,
+    pa.uint16(): sqltypes.USMALLINT,
     pa.uint32(): sqltypes.UINTEGER,
     pa.uint64(): sqltypes.UBIGINT,
+    pa.float16(): sqltypes.FLOAT,
     pa.float32(): sqltypes.FLOAT,
     pa.float64(): sqltypes.DOUBLE,
     pa.string(): sqltypes.VARCHAR,
     pa.large_string(): sqltypes.VARCHAR,
+    pa.string_view(): sqltypes.VARCHAR,
+    pa.binary(): sqltypes.BLOB,
     pa.large_binary(): sqltypes.BLOB,
+    pa.binary_view(): sqltypes.BLOB,
     pa.date32(): sqltypes.DATE,
-    pa.timestamp("ms", "UTC"): sqltypes.TIMESTAMP_TZ,
-    pa.timestamp("us", "UTC"): sqltypes.TIMESTAMP_TZ,
+    pa.time64("us"): sqltypes.TIME,
+    pa.duration("us"): sqltypes.INTERVAL,
 }
 
 
@@ -70,6 +79,10 @@ def duck_type(kind: pa.DataType) -> sqltypes.DuckDBPyType:
         return duckdb.struct_type({each.name: duck_type(each.type) for each in kind})
     if pa.types.is_decimal(kind):
         return duckdb.decimal_type(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return sqltypes.TIMESTAMP if kind.tz is None else sqltypes.TIMESTAMP_TZ
+    if kind not in _TYPES:
+        raise BadRequest(f"DuckDB has no values of the type {kind}", hint="give a plain value of another type")
     return _TYPES[kind]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import gc
 import json
 import os
@@ -216,6 +218,40 @@ def test_what_is_no_session_is_refused(graph: og.Graph) -> None:
         graph.sql("select 1", engine="duckb")
     with pytest.raises(NotFound, match="nowhere"):
         graph.datafusion(branch="nowhere")
+
+
+EARLY = datetime.datetime(2020, 1, 1, 12)
+VALUES = [
+    b"\x00a",
+    EARLY,
+    EARLY.replace(tzinfo=datetime.UTC),
+    EARLY.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+    datetime.date(2020, 1, 1),
+    datetime.time(1, 2, 3),
+    decimal.Decimal("1.50"),
+    [],
+    [1, None],
+    {"a": [1.5]},
+    None,
+    True,
+]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_of_python_are_parameters(graph: og.Graph, value: Any, engine: str) -> None:
+    assert graph.sql("select $v as v", {"v": value}, engine=engine).to_pylist() == [{"v": value}]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+@pytest.mark.parametrize(
+    "value", [object(), 2**64, pa.scalar((1, 2, 3), pa.month_day_nano_interval())], ids=["object", "large", "odd"]
+)
+def test_other_values_are_refused(graph: og.Graph, value: Any, engine: str) -> None:
+    if isinstance(value, pa.Scalar) and engine == "datafusion":
+        pytest.skip("it has such values")
+    with pytest.raises(BadRequest, match=r"bound|no values of the type"):
+        graph.sql("select $v as v", {"v": value}, engine=engine)
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
