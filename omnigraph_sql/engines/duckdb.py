@@ -28,7 +28,7 @@ from omnigraph_sql.engines.orders import READ_AHEAD_ROWS, Order
 from omnigraph_sql.engines.planning import Planned, Plans
 from omnigraph_sql.engines.resources import BATCH_ROWS, Resources
 from omnigraph_sql.engines.scope import Array, Scope
-from omnigraph_sql.engines.streaming import Fetched, Stream, awaited
+from omnigraph_sql.engines.streaming import Fetched, Portion, Stream, awaited
 from omnigraph_sql.engines.threads import in_thread
 from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest, OmnigraphError
@@ -160,18 +160,18 @@ class Fetching:
         self._is_busy = self._is_closed = False
         _LIVE.add(self)
 
-    def ask(self, rows: int) -> Future[Fetched]:
+    def ask(self, portion: Portion) -> Future[Fetched]:
         """Read in a thread that nobody has to wait for: DuckDB itself cannot be left in the middle."""
-        return in_thread(partial(self.fetch, rows), self._session.connection.interrupt)
+        return in_thread(partial(self.fetch, portion), self._session.connection.interrupt)
 
-    def fetch(self, rows: int) -> Fetched:
-        """The next batches with so many rows together, and whether they are the last."""
+    def fetch(self, portion: Portion) -> Fetched:
+        """The next batches, and whether they are the last."""
         with self._lock:
             if self._is_closed:
                 raise BadRequest("the query was cancelled")
             self._is_busy = True
         try:
-            return self._read(rows)
+            return self._read(portion)
         except Exception as error:
             raise told(error, self._execution) from error
         finally:
@@ -180,19 +180,19 @@ class Fetching:
             if is_closed:
                 self._session.connection.close()
 
-    def _read(self, rows: int) -> Fetched:
+    def _read(self, portion: Portion) -> Fetched:
         connection = self._session.connection
         if connection.reader is None:
             connection.reader = self._session.begin(self._execution)
         batches: list[pa.RecordBatch] = []
-        while rows > 0:
+        is_enough = portion.taken()
+        while not batches or not is_enough(batches[-1]):
             self._execution.going()
             try:
                 batches.append(connection.reader.read_next_batch())
             except StopIteration:
                 connection.reader = None
                 return batches, True
-            rows -= batches[-1].num_rows
         return batches, False
 
     def close(self) -> None:

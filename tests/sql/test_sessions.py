@@ -203,6 +203,16 @@ def test_a_graph_takes_the_place_of_no_other_catalog(graph: og.Graph, open_sessi
     assert graph.attach(session) == "graph"
 
 
+def test_a_connection_of_a_graph_hands_instants_to_python(graph: og.Graph) -> None:
+    """DuckDB needs pytz for that, and does not say so when it is installed; the extra brings it."""
+    with graph.duckdb() as connection:
+        ((seen,),) = connection.sql("select seen from Person where name = 'Ann'").fetchall()
+        created = connection.sql("select created_at from commits()").fetchall()
+
+    assert seen == datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    assert all(when.tzinfo is not None for (when,) in created)
+
+
 def test_a_connection_of_a_graph_can_look_anew(graph: og.Graph) -> None:
     with graph.duckdb() as connection:
         add(graph, "Eve")

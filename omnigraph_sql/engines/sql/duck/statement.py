@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,7 @@ from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.planner.statements import Call, Parameter, renamed_schema, replaced_calls
 
 _IDLE = 4
+_KEPT = 64
 _RESULT = "__omnigraph_gq_"
 
 
@@ -44,6 +46,16 @@ class Worker:
         self.tables = Tables(self.connection.duck, CATALOG)
         self.connection.duck.execute("SET TimeZone = 'UTC'")
         create_functions(self.connection.duck, self.current, ("",))
+        self._parsed: OrderedDict[str, Parsed] = OrderedDict()
+
+    def parsed(self, text: str) -> Parsed:
+        """What a statement is; the same ones come again and again."""
+        if text not in self._parsed:
+            self._parsed[text] = parsed(self.connection.duck, self.current.pins, text)
+        self._parsed.move_to_end(text)
+        while len(self._parsed) > _KEPT:
+            self._parsed.popitem(last=False)
+        return self._parsed[text]
 
     @property
     def is_mine(self) -> bool:
@@ -72,7 +84,7 @@ class Running:
         text = replaced_calls(self.statement.text, "gq", self._result)
         text = renamed_schema(text, SCHEMA, quoted(INFORMATION))
         text = renamed_schema(text, FOREIGN, quoted(FOREIGN))  # a word of DuckDB's own unless it is quoted
-        self.parsed = parsed(duck, pins, text)
+        self.parsed = self.worker.parsed(text)
         text = self.parsed.text
         self.worker.tables.needed(pins, self.parsed)
         values = {name: duck_value(scalar(name, value)) for name, value in self._used(text).items()}
