@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from omnigraph_sql.engines.foreign.checking import satisfying_filter
+from omnigraph_sql.engines.foreign.checking import ENGINE_FILTERS
 from omnigraph_sql.engines.foreign.duckdb_files import detach_files
 from omnigraph_sql.engines.sql.duck.naming import quoted, told_apart
 from omnigraph_sql.engines.sql.duck.parsing import Parsed, parsed
@@ -122,7 +122,7 @@ class Tables:
             raise unknown("table", shown.name, pins.tables(place))
         known = self._shown.get((schema, name.lower()))
         if known != shown.entry:
-            table = LazyTable(pins.columns(shown), pins.opened(shown.entry), satisfying_filter)
+            table = LazyTable(pins.columns(shown), pins.opened(shown.entry), ENGINE_FILTERS)
             self._put(schema, name, shown.entry, table)
 
     def _put(self, schema: str, name: str, identity: Hashable, table: pads.Dataset) -> None:
@@ -198,5 +198,5 @@ class _Scan:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for rows in self._table.rows():
-            kept = rows if self._filter is None else satisfying_filter(rows, self._filter)
+            kept = rows if self._filter is None else ENGINE_FILTERS.satisfying(rows, self._filter)
             yield kept.select(self._columns)
