@@ -204,7 +204,7 @@ def test_a_graph_takes_the_place_of_no_other_catalog(graph: og.Graph, open_sessi
 
 
 def test_a_connection_of_a_graph_hands_instants_to_python(graph: og.Graph) -> None:
-    """DuckDB needs pytz for that, and does not say so when it is installed; the extra brings it."""
+    """DuckDB needs pytz for that and does not depend on it, so the extra brings it."""
     with graph.duckdb() as connection:
         ((seen,),) = connection.sql("select seen from Person where name = 'Ann'").fetchall()
         created = connection.sql("select created_at from commits()").fetchall()
