@@ -32,9 +32,16 @@ class Resources:
 
     def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
         self._storage = storage
+        self.saves = saves
+        """Whether what is derived from tables may be kept beside them."""
         self._cache = RuntimeCache(storage, saves=saves)
         self._search = SearchCache(storage, saves=saves)
         self._embeddings = embeddings
+
+    @property
+    def root(self) -> str:
+        """The address of the graph."""
+        return str(self._storage.objects.root)
 
     def scope(self, order: Order, allowed: Callable[[Vertex, ir.PropertyRef | None], pa.Table]) -> Scope:
         """What the names of an order's plans are bound to."""
