@@ -18,7 +18,7 @@ from omnigraph_sql.engines.execution import Execution
 from omnigraph_sql.engines.orders import READ_AHEAD_ROWS, Order
 from omnigraph_sql.engines.planning import Planned, Plans
 from omnigraph_sql.engines.resources import Resources
-from omnigraph_sql.engines.spark.failures import told
+from omnigraph_sql.engines.spark.reports import told
 from omnigraph_sql.engines.spark.functions import register
 from omnigraph_sql.engines.spark.parcels import parcel, settled
 from omnigraph_sql.engines.spark.session import quiet_import, running_session

@@ -14,7 +14,7 @@ from omnigraph_sql.engines.datafusion import QueryEngine
 from omnigraph_sql.engines.execution import Clock, Execution, guarded
 from omnigraph_sql.engines.resources import Resources
 from omnigraph_sql.engines.scope import Array, Bound, Scope
-from omnigraph_sql.engines.spark.failures import written
+from omnigraph_sql.engines.spark.reports import written
 from omnigraph_sql.engines.spark.parcels import Parcel
 from omnigraph_sql.engines.spark.types import restored, widened
 from omnigraph_sql.planner.values import python_value
