@@ -38,6 +38,8 @@ from omnigraph_sql.writes.relational import RelationalWriter
 from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph_sql.engines.choosing import Engines
     from omnigraph_sql.engines.orders import Order
 
@@ -129,6 +131,12 @@ class Graph(SqlDoor):
             query_name=order.query.name,
             target=snapshot or (branch if version is None else f"{branch}@{version}"),
         )
+
+    def result_schema(
+        self, source: str | Path, name: str | None = None, params: Mapping[str, Any] | None = None
+    ) -> pa.Schema:
+        """Names and types of the columns that a read query gives; it is not run."""
+        return self._order(source, name, params, MAIN, None, None, limits(None, None)).schema
 
     def explain(
         self,

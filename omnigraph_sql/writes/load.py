@@ -20,7 +20,7 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.columns import table_schema
-from omnigraph_sql.writes.delta import EXPLICIT, Image, TableDelta, TableRows, plain, with_places
+from omnigraph_sql.writes.delta import EXPLICIT, Held, Image, TableDelta, TableRows, plain, with_places
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.findings import AT, Finding, raise_first
 from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
@@ -90,8 +90,9 @@ class Incoming:
 
     unit: str
     rejects: Rejects | None
-    spools: dict[str, Spool] = field(default_factory=dict)
-    sources: dict[str, str | None] = field(default_factory=dict)
+    spools: dict[str, Held] = field(default_factory=dict)
+    sources: dict[str, Callable[[int], str | None]] = field(default_factory=dict)
+    """What the record at a place came from: a file, where there is one."""
 
 
 def check_mode(mode: str) -> LoadMode:
@@ -115,8 +116,15 @@ def prepare_load(
     engine: Engine, data: LoadInput, workspace: Workspace, *, mode: str, branch: str
 ) -> Callable[[Snapshot], Prepared[LoadResult]]:
     """Read all records and check their values; the result validates them against a snapshot."""
+    check_mode(mode)
+    return prepare_incoming(engine, collect(engine, data, workspace), workspace, mode=mode, branch=branch)
+
+
+def prepare_incoming(
+    engine: Engine, incoming: Incoming, workspace: Workspace, *, mode: str, branch: str
+) -> Callable[[Snapshot], Prepared[LoadResult]]:
+    """A load of records that are put aside already; the result validates them against a snapshot."""
     checked = check_mode(mode)
-    incoming = collect(engine, data, workspace)
 
     def prepare(snapshot: Snapshot) -> Prepared[LoadResult]:
         return _prepare(engine, snapshot, incoming, workspace, LoadResult(branch, checked, {}, {}, None))
@@ -127,27 +135,32 @@ def prepare_load(
 def collect(engine: Engine, data: LoadInput, workspace: Workspace) -> Incoming:
     """Read everything; rows with faulty values are reported or left out."""
     incoming = Incoming(data.unit, data.rejects)
+    spools: dict[str, Spool] = {}
     for batch in data.batches:
         type_ = engine.type_of(batch.table_key)
         given = batch.rows if data.embeddings is None else fill(type_, batch.rows, data.embeddings)
-        if batch.table_key not in incoming.spools:
-            incoming.spools[batch.table_key] = workspace.spool(with_places(table_schema(type_)))
-        schema = incoming.spools[batch.table_key].schema
+        if batch.table_key not in spools:
+            spools[batch.table_key] = incoming.spools[batch.table_key] = workspace.spool(with_places(table_schema(type_)))
+        schema = spools[batch.table_key].schema
         rows = pa.RecordBatch.from_arrays([*given.columns, batch.lines, batch.explicit_id], schema=schema)
-        incoming.sources[batch.table_key] = batch.source
+        incoming.sources[batch.table_key] = source = _always(batch.source)
         findings = value_findings(type_, batch.table_key, pa.Table.from_batches([rows]))
         if data.rejects is None:
             raise_first(findings, data.unit)
         else:
-            rows = _leave_out(rows, findings, data.rejects, data.unit, batch.source)
-        incoming.spools[batch.table_key].append(rows)
+            rows = leave_out(rows, findings, data.rejects, data.unit, source)
+        spools[batch.table_key].append(rows)
     if data.rejects is not None:
         data.rejects.mark()
     return incoming
 
 
-def _leave_out(
-    rows: pa.RecordBatch, findings: Iterable[Finding], rejects: Rejects, unit: str, source: str | None
+def _always(source: str | None) -> Callable[[int], str | None]:
+    return lambda _: source
+
+
+def leave_out(
+    rows: pa.RecordBatch, findings: Iterable[Finding], rejects: Rejects, unit: str, source: Callable[[int], str | None]
 ) -> pa.RecordBatch:
     """The rows without those that were found, each of which is reported once."""
     seen = pa.array([], pa.int64())

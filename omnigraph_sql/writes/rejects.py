@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,8 @@ class Rejects:
         self._file.write(json.dumps(reject.to_dict(), ensure_ascii=False) + "\n")
         self.count += 1
 
-    def add_finding(self, finding: Finding, unit: str, source: str | None) -> None:
-        """Note all rows of a finding."""
+    def add_finding(self, finding: Finding, unit: str, source: Callable[[int], str | None]) -> None:
+        """Note all rows of a finding; `source` tells what the record at a place came from."""
         for row in finding.rows.to_pylist():
             value = next(
                 (row[name] for name in ("value", "end", finding.property or "", "id") if row.get(name) is not None), None
@@ -44,7 +44,7 @@ class Rejects:
             self.add(
                 Reject(
                     line=row[AT],
-                    source=source,
+                    source=source(row[AT]),
                     table_key=finding.table_key,
                     id=row["id"],
                     rule=finding.rule,
@@ -53,6 +53,12 @@ class Rejects:
                     message=f"{unit} {row[AT]}: {finding.text(row)}",
                 )
             )
+
+    def add_noted(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Note records that others rejected, as they reported them."""
+        for entry in entries:
+            self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            self.count += 1
 
     def mark(self) -> None:
         """What was noted so far stands; what follows may be taken back."""
@@ -89,6 +95,11 @@ class Rejects:
                 self._file.flush()
                 os.chmod(self._file.name, 0o666 & ~_umask())
                 os.replace(self._file.name, self._path)
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """What was noted, as reports tell it."""
+        yield from self._read()
+        self._file.seek(0, os.SEEK_END)
 
     def _read(self) -> Iterator[dict[str, Any]]:
         self._file.flush()

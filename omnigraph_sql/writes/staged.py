@@ -22,7 +22,7 @@ from omnigraph_sql.writes.staging import needs_fork, stage_tables
 
 DIRECTORY = "_staged"
 FORMAT = 3
-_LOAD_ID = re.compile(f"[{ulid.ALPHABET}]{{{ulid.LENGTH}}}")
+_LOAD_ID = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,14 @@ class StagedLoad:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadRequest(f"this is not a staged load: {error}", hint="stage it again with this release") from None
+
+
+def check_load_id(load_id: str) -> str:
+    """An id that names a directory of its own."""
+    if not _LOAD_ID.fullmatch(load_id):
+        hint = "use letters, digits, `-` and `_`, at most 128, beginning with a letter or digit"
+        raise BadRequest(f"`{load_id}` cannot be the id of a load", hint=hint)
+    return load_id
 
 
 def _check_names(load_id: str, spools: list[str | None]) -> None:

@@ -86,7 +86,7 @@ def session(
 ) -> SparkSession:
     """A Spark session that reads and writes graphs, or the one that is running already.
 
-    `master` is `local[2]`, `spark://HOST:PORT` and the like; without it what `spark-submit` or the configuration of Spark says
+    `master` is `local[2]`, `spark://HOST:PORT` and the like; without it what `spark-submit` or the settings of Spark say
     holds, else this machine with all its cores. `config` adds settings.
     """
     require_pyspark()

@@ -6,6 +6,6 @@ Both readers stream, check shape and types, fill in defaults and ids, and leave 
 
 from omnigraph_sql.writes.reading.model import Limits, Reject, TableBatch
 from omnigraph_sql.writes.reading.records import read_records
-from omnigraph_sql.writes.reading.tables import read_tables
+from omnigraph_sql.writes.reading.tables import read_tables, type_named
 
-__all__ = ["Limits", "Reject", "TableBatch", "read_records", "read_tables"]
+__all__ = ["Limits", "Reject", "TableBatch", "read_records", "read_tables", "type_named"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_compiler import Catalog, PropType
+from omnigraph_compiler import Catalog, EdgeType, NodeType, PropType
 from omnigraph_compiler.diagnostics import clip, did_you_mean, listing
 from omnigraph_compiler.types import STRING
 from omnigraph_sql.errors import BadRequest, ValidationFailed
@@ -56,6 +56,11 @@ def read_tables(
         with opened(source, layout.key, names) as stream:
             for batch in _TableReader(layout, stream, Faults(stream.name, "row", on_reject), limits).read(batch_bytes):
                 yield replace(batch, source=stream.name)
+
+
+def type_named(catalog: Catalog, name: str) -> NodeType | EdgeType:
+    """The type that data for a name belongs to: `T`, or `node:T` or `edge:E` where both kinds have it."""
+    return _layout(Layouts(catalog), name).type
 
 
 def _layout(layouts: Layouts, name: str) -> Layout:
