@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 
 from omnigraph_compiler.diagnostics import did_you_mean
@@ -65,8 +65,8 @@ def _spark(resources: Resources) -> ReadEngine:
 _MAKERS: dict[str, Callable[[Resources], ReadEngine]] = {"datafusion": _datafusion, "duckdb": _duckdb, "spark": _spark}
 
 
-def unknown_engine(name: str) -> BadRequest:
+def unknown_engine(name: str, known: Iterable[str] = _MAKERS) -> BadRequest:
     """The error of a name that no engine has."""
-    *first, last = _MAKERS
-    hint = did_you_mean(name, _MAKERS) or f"there is {', '.join(first)} and {last}"
+    *first, last = known
+    hint = did_you_mean(name, known) or f"there is {', '.join(first)} and {last}"
     return BadRequest(f"there is no engine `{name}`", hint=hint)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession, name: str, sent: bytes, meaning: str, bound: Bound) -> None:
     """Make a function of a plan known in a session, under a name."""
-    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
     spark.udf.register(name, arrow_udf(_called(sent, meaning), spark_type(bound.result)))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from omnigraph_compiler import ir
 from omnigraph_sql.engines.orders import Order
 from omnigraph_sql.engines.resources import Resources
 from omnigraph_sql.engines.scope import Scope
@@ -23,7 +24,6 @@ from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.planner.values import Input, python_value
 from omnigraph_sql.topology.modes import Settings
-from omnigraph_compiler import ir
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Parcel:
     @classmethod
     def from_bytes(cls, sent: bytes) -> Parcel:
         """The parcel that was sent."""
-        found: Parcel = pickle.loads(sent)  # noqa: S301 (sent by the process that runs the query)
+        found: Parcel = pickle.loads(sent)
         return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,9 +18,9 @@ from omnigraph_sql.engines.execution import Execution
 from omnigraph_sql.engines.orders import READ_AHEAD_ROWS, Order
 from omnigraph_sql.engines.planning import Planned, Plans
 from omnigraph_sql.engines.resources import Resources
-from omnigraph_sql.engines.spark.reports import told
 from omnigraph_sql.engines.spark.functions import register
 from omnigraph_sql.engines.spark.parcels import parcel, settled
+from omnigraph_sql.engines.spark.reports import told
 from omnigraph_sql.engines.spark.session import quiet_import, running_session
 from omnigraph_sql.engines.spark.tasks import Task
 from omnigraph_sql.engines.spark.types import argument, restored, widened
@@ -49,7 +49,12 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
-_FOR_FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+_FOR_FEW = {
+    "spark.sql.shuffle.partitions": "1",
+    # What these take is more than what they save.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
 
 
 @dataclass(frozen=True)
@@ -218,5 +223,3 @@ def _fit(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
         # Sums of whole numbers are wider than the numbers.
         raise too_many() from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-

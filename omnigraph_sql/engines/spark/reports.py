@@ -1,60 +1,44 @@
-"""Errors of our functions on their way from a worker of Spark to whoever asked, as text: Spark passes on nothing else."""
+"""What is said of a query that failed on Spark."""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from omnigraph_sql import errors
 from omnigraph_sql.engines.execution import Execution, TooWide, defect, translate
+from omnigraph_sql.engines.spark.failures import carrying, restored
 from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest, Configuration, Internal, OmnigraphError, ResourceLimit, Storage
 
-_MARK = re.compile(r"omnigraph-failure:([A-Za-z0-9+/=]+):")
-_PLAIN = (str, int, float, bool, type(None))
+_DESTINATIONS = "destinations"
 
 
-class WorkerFailure(Exception):
-    """What a worker raises: an error of ours, written down."""
+@contextmanager
+def reporting() -> Iterator[None]:
+    """In a worker: what a function raises is carried to the process that runs the query."""
+    with carrying():
+        try:
+            yield
+        except OmnigraphError:
+            raise
+        except TooWide as found:
+            wide = Internal(f"{found.destinations} destinations are too many for a batch")
+            vars(wide)[_DESTINATIONS] = found.destinations
+            raise wide from found
+        except Exception as error:
+            raise defect(error) from error
 
 
-def written(error: Exception) -> WorkerFailure:
-    """An error as one that survives the way."""
-    if isinstance(error, TooWide):
-        told: dict[str, Any] = {"kind": "TooWide", "fields": {"destinations": error.destinations}}
-    else:
-        ours = error if isinstance(error, OmnigraphError) else defect(error)
-        told = {"kind": type(ours).__name__, "fields": {name: value for name, value in vars(ours).items() if _is_plain(value)}}
-    text = base64.b64encode(json.dumps(told).encode()).decode()
-    return WorkerFailure(f"omnigraph-failure:{text}:")
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, _PLAIN) or (isinstance(value, tuple | list) and all(isinstance(each, _PLAIN) for each in value))
-
-
-def read(text: str) -> Exception | None:
-    """The error that a text was written for, if there is one in it."""
-    found = _MARK.search(text)
-    if found is None:
-        return None
-    told = json.loads(base64.b64decode(found[1]))
-    fields = told["fields"]
-    if told["kind"] == "TooWide":
-        return TooWide(fields["destinations"])
-    kind = getattr(errors, told["kind"], Internal)
-    error: OmnigraphError = kind.__new__(kind, fields["message"])
-    error.args = (fields["message"],)
-    vars(error).update({name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
-    return error
+def _carried(text: str) -> Exception | None:
+    found = restored(text)
+    wide = None if found is None else vars(found).get(_DESTINATIONS)
+    return found if wide is None else TooWide(wide)
 
 
 def told(error: Exception, execution: Execution) -> BaseException:
     """The error to raise for what Spark raised."""
     text = str(error)
-    failure = execution.failure or read(text)
+    failure = execution.failure or _carried(text)
     if failure is not None:
         return failure
     if isinstance(error, OmnigraphError):

@@ -113,7 +113,10 @@ def session(
         settings |= {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
     for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # Lance warns of every fork; what is forked here is Java the next moment.
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        return builder.getOrCreate()
 
 
 def _is_submitted() -> bool:

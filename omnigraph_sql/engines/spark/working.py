@@ -14,8 +14,8 @@ from omnigraph_sql.engines.datafusion import QueryEngine
 from omnigraph_sql.engines.execution import Clock, Execution, guarded
 from omnigraph_sql.engines.resources import Resources
 from omnigraph_sql.engines.scope import Array, Bound, Scope
-from omnigraph_sql.engines.spark.reports import written
 from omnigraph_sql.engines.spark.parcels import Parcel
+from omnigraph_sql.engines.spark.reports import reporting
 from omnigraph_sql.engines.spark.types import restored, widened
 from omnigraph_sql.planner.values import python_value
 from omnigraph_sql.storage.roots import resolve_root
@@ -47,13 +47,10 @@ _runs: OrderedDict[bytes, _Run] = OrderedDict()
 
 def answer(sent: bytes, name: str, columns: Sequence[Array]) -> Array:
     """What a function of a run gives for a batch."""
-    try:
+    with reporting():
         with _lock:
             bound, call = _run(sent).function(name)
-        found = call(*(restored(column, kind) for column, kind in zip(columns, bound.arguments, strict=True)))
-        return widened(found)
-    except Exception as error:
-        raise written(error) from error
+        return widened(call(*(restored(column, kind) for column, kind in zip(columns, bound.arguments, strict=True))))
 
 
 def _run(sent: bytes) -> _Run:
