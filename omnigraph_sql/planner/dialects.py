@@ -14,6 +14,9 @@ from omnigraph_sql.planner.values import Value, kind_of
 _PREFIX = "og_"
 """What the names of our functions begin with where an engine would take them for functions of its own."""
 
+_MOST_ROWS = 2**31 - 17
+"""Spark counts rows with 32 bits, and sorts no more than these at once."""
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -110,6 +113,9 @@ def _variables(trees: Iterable[exp.Expression]) -> Iterator[str]:
 
 
 def _for_spark(tree: exp.Expression, values: Mapping[str, Value]) -> None:
+    for limit in tree.find_all(exp.Limit):
+        if int(limit.expression.name) > _MOST_ROWS:
+            limit.set("expression", exp.Literal.number(_MOST_ROWS))
     for node in list(tree.find_all(exp.Parameter, exp.Unnest)):
         if isinstance(node, exp.Unnest):
             unfolded = exp.Anonymous(this="EXPLODE", expressions=node.expressions)

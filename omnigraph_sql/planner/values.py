@@ -111,7 +111,7 @@ def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
 
 
 def kind_of(value: Value) -> pa.DataType | None:
-    """The type that a value has whatever it is; None for one to compare with, which may be beyond every value of a column."""
+    """The type that a value has whatever it is; None for a number to compare with: it may be beyond those of a column."""
     match value:
         case Plain():
             return arrow_type(value.type)
@@ -124,7 +124,7 @@ def kind_of(value: Value) -> pa.DataType | None:
         case Decided():
             return pa.bool_()
         case Compared():
-            return None
+            return None if value.column.scalar in (*INTEGERS, *FLOATS) else arrow_type(value.column)
 
 
 def python_value(expr: ir.ParamRef | ir.Constant, params: Mapping[str, Any]) -> Any:

@@ -98,6 +98,7 @@ def _step(lines: Sequence[tuple[int, str, str]]) -> Step:
     """An operator, with those below it: they are as far in as the first of them."""
     (_, name, rest), *below = lines
     starts = [place for place, (depth, _, _) in enumerate(below) if depth == below[0][0]]
-    inputs = tuple(_step(below[start:end]) for start, end in zip(starts, [*starts[1:], len(below)], strict=True))
+    ends = [*starts[1:], len(below)]
+    inputs = tuple(_step(below[start:end]) for start, end in zip(starts, ends, strict=False))  # the last has no inputs
     notes = (_NUMBER.sub("", rest),) if rest else ()
     return Step(_WORDS.sub(" ", name).lower(), inputs, notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 from functools import cache
 from typing import Any
@@ -94,4 +95,5 @@ def argument(scalar: pa.Scalar) -> Any:
         return functions.array(*(functions.lit(argument(each)) for each in scalar.values))
     if isinstance(value, int) and pa.types.is_uint64(scalar.type):
         return decimal.Decimal(value)
-    return value
+    # Spark counts the days of a Python date before 1582 by another calendar, those of a text by ours.
+    return value.isoformat() if isinstance(value, datetime.date) else value
