@@ -116,6 +116,7 @@ def _for_spark(tree: exp.Expression, values: Mapping[str, Value]) -> None:
     for limit in tree.find_all(exp.Limit):
         if int(limit.expression.name) > _MOST_ROWS:
             limit.set("expression", exp.Literal.number(_MOST_ROWS))
+    _keep_together(tree)
     for node in list(tree.find_all(exp.Parameter, exp.Unnest)):
         if isinstance(node, exp.Unnest):
             unfolded = exp.Anonymous(this="EXPLODE", expressions=node.expressions)
@@ -124,6 +125,23 @@ def _for_spark(tree: exp.Expression, values: Mapping[str, Value]) -> None:
         # What is given for a parameter has the type of a Python value, and null has none.
         kind, marker = kind_of(values[node.name]), exp.Placeholder(this=node.name)
         node.replace(marker if kind is None else exp.cast(marker, spark_type(kind), dialect="spark"))
+
+
+def _keep_together(tree: exp.Expression) -> None:
+    """Cut rows before anything is fetched for them.
+
+    Spark takes a limit behind the functions of the select around it. There it is no longer one of sorted rows: of rows in
+    several parts it would take some, not the first.
+    """
+    for cte in [each for each in tree.find_all(exp.CTE) if each.this.args.get("limit") is not None]:
+        name = cte.alias
+        rows = exp.select("*").from_(exp.to_table(f"{name}_cut")).hint("COALESCE(1)", dialect="spark")
+        whole = exp.CTE(this=rows, alias=exp.TableAlias(this=exp.to_identifier(name)))
+        cte.set("alias", exp.TableAlias(this=exp.to_identifier(f"{name}_cut")))
+        beside = cte.parent
+        assert beside is not None
+        place = beside.expressions.index(cte) + 1
+        beside.set("expressions", [*beside.expressions[:place], whole, *beside.expressions[place:]])
 
 
 DIALECTS: Mapping[str, Dialect] = {

@@ -43,6 +43,8 @@ _FEW_ROWS = 1 << 15
 """A query that starts from no more rows than this is not divided."""
 _PART_ROWS = 1 << 14
 """Rows of a relation that are worth a task of their own."""
+_SPREAD = 128
+"""What a row is worth that leads to others."""
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # A sum that does not fit is an error, not another number.
@@ -69,13 +71,14 @@ class Session:
 
     def load(self, sent: bytes, batch_rows: int) -> None:
         """Tell Spark what the names in the query mean."""
-        rows = sum(batch.num_rows for batch in self.binding.relations.values())
+        worth = _SPREAD if any(pa.types.is_large_list(each.result) for each in self.binding.functions.values()) else 1
+        rows = worth * self.binding.longest
         settings = _SETTINGS | {"spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}
         for key, value in (settings | (_FOR_FEW if rows <= _FEW_ROWS else {})).items():
             self.spark.conf.set(key, value)
         for name, batch in self.binding.relations.items():
             frame = self.spark.createDataFrame(_widened(batch))
-            parts = max(1, batch.num_rows // _PART_ROWS)
+            parts = max(1, worth * batch.num_rows // _PART_ROWS)
             frame.coalesce(parts).createOrReplaceTempView(name)
         for name, bound in self.binding.functions.items():
             register(self.spark, _DIALECT.function(name), sent, name, bound)

@@ -10,12 +10,13 @@ from omnigraph_sql.engines.spark.failures import carrying, restored
 from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest, Configuration, Internal, OmnigraphError, ResourceLimit, Storage
 
-_DESTINATIONS = "destinations"
+_LOST = ("Python worker exited unexpectedly", "ExecutorLostFailure", "spark.daemon's stdout", "FetchFailed")
+_WIDE = ("destinations", "rows")
 
 
 @contextmanager
-def reporting() -> Iterator[None]:
-    """In a worker: what a function raises is carried to the process that runs the query."""
+def reporting(rows: int) -> Iterator[None]:
+    """In a worker: what a function raises for so many rows is carried to the process that runs the query."""
     with carrying():
         try:
             yield
@@ -23,22 +24,24 @@ def reporting() -> Iterator[None]:
             raise
         except TooWide as found:
             wide = Internal(f"{found.destinations} destinations are too many for a batch")
-            vars(wide)[_DESTINATIONS] = found.destinations
+            vars(wide).update(zip(_WIDE, (found.destinations, rows), strict=True))
             raise wide from found
         except Exception as error:
             raise defect(error) from error
 
 
-def _carried(text: str) -> Exception | None:
+def _carried(text: str, execution: Execution) -> Exception | None:
     found = restored(text)
-    wide = None if found is None else vars(found).get(_DESTINATIONS)
-    return found if wide is None else TooWide(wide)
+    if found is None or not all(name in vars(found) for name in _WIDE):
+        return found
+    destinations, execution.first_rows = (vars(found)[name] for name in _WIDE)
+    return TooWide(destinations)
 
 
 def told(error: Exception, execution: Execution) -> BaseException:
     """The error to raise for what Spark raised."""
     text = str(error)
-    failure = execution.failure or _carried(text)
+    failure = execution.failure or _carried(text, execution)
     if failure is not None:
         return failure
     if isinstance(error, OmnigraphError):
@@ -58,7 +61,7 @@ def _of_spark(text: str, execution: Execution) -> OmnigraphError | None:
         return _out_of_memory("Spark ran out of memory", "spark.executor.memory and spark.driver.memory", execution)
     if "SparkContext was shut down" in text or "stopped SparkContext" in text or "SparkContext is stopped" in text:
         return Configuration("the Spark session was stopped", what="spark session", hint="run the query again")
-    if "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text or "Lost task" in text:
+    if any(sign in text for sign in _LOST):
         hint = "run it again; if it happens again, look at the logs of Spark's executors, and give them more memory"
         return Storage("Spark lost a worker while it ran the query", storage_class="transient", hint=hint)
     return None

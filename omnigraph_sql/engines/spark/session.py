@@ -110,6 +110,8 @@ def session(
         os.environ.setdefault("SPARK_CONF_DIR", str(_quiet_conf()))
         scratch = _scratch()
         settings |= LOCAL
+        if os.environ["PYSPARK_PYTHON"] == sys.executable:
+            settings["spark.python.daemon.module"] = "omnigraph_sql.engines.spark.daemon"
         settings |= {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
     for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)

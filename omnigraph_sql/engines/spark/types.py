@@ -92,8 +92,14 @@ def argument(scalar: pa.Scalar) -> Any:
     if isinstance(value, list):
         from pyspark.sql import functions
 
-        return functions.array(*(functions.lit(argument(each)) for each in scalar.values))
+        return functions.array(*(functions.lit(_element(each)) for each in scalar.values))
     if isinstance(value, int) and pa.types.is_uint64(scalar.type):
         return decimal.Decimal(value)
     # Spark counts the days of a Python date before 1582 by another calendar, those of a text by ours.
     return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def _element(scalar: pa.Scalar) -> Any:
+    """A value in a list, whose elements must have one type from the start: a decimal has that of its digits."""
+    found = argument(scalar)
+    return str(found) if isinstance(found, decimal.Decimal) else found

@@ -47,9 +47,11 @@ _runs: OrderedDict[bytes, _Run] = OrderedDict()
 
 def answer(sent: bytes, name: str, columns: Sequence[Array]) -> Array:
     """What a function of a run gives for a batch."""
-    with reporting():
+    with reporting(len(columns[0])):
         with _lock:
-            bound, call = _run(sent).function(name)
+            run = _run(sent)
+            bound, call = run.function(name)
+        run.execution.first_rows = len(columns[0])
         return widened(call(*(restored(column, kind) for column, kind in zip(columns, bound.arguments, strict=True))))
 
 
