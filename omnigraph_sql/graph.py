@@ -123,7 +123,7 @@ class Graph(SqlDoor):
 
         Returns when the first rows are there; a result of a few thousand rows is complete by then. The rest comes while the
         result is read. `timeout` bounds the seconds of work, `memory_limit` the bytes of rows that are worked on at a time.
-        `engine` is datafusion or duckdb; the rows are the same.
+        `engine` is datafusion, duckdb or spark; the rows are the same.
         """
         reader = self._engines().get(engine)
         order = self._order(source, name, params, branch, snapshot, version, limits(timeout, memory_limit))

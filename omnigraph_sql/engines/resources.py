@@ -32,6 +32,8 @@ class Resources:
 
     def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
         self._storage = storage
+        self.saves = saves
+        """Whether what is derived from tables may be kept beside them."""
         self._cache = RuntimeCache(storage, saves=saves)
         self._search = SearchCache(storage, saves=saves)
         self._embeddings = embeddings
@@ -39,6 +41,11 @@ class Resources:
     def unsaved(self) -> Resources:
         """Others for the same graph, of which nothing outlives them."""
         return Resources(self._storage, self._embeddings, saves=False)
+
+    @property
+    def root(self) -> str:
+        """The address of the graph."""
+        return str(self._storage.objects.root)
 
     def scope(self, order: Order, allowed: Callable[[Vertex, ir.PropertyRef | None], pa.Table]) -> Scope:
         """What the names of an order's plans are bound to."""

@@ -373,7 +373,7 @@ def test_an_error_inside_a_function_keeps_its_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("duckbd", "did you mean `duckdb`"), ("x", "datafusion and duckdb"), ("spark", "cannot run on spark")],
+    [("duckbd", "did you mean `duckdb`"), ("x", "datafusion, duckdb and spark")],
 )
 def test_an_engine_that_is_not_there(graph: og.Graph, name: str, said: str) -> None:
     for ask in (graph.query, graph.explain):

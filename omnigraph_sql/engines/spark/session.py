@@ -40,6 +40,13 @@ LOCAL: Mapping[str, str] = {
     "spark.log.level": "OFF",
 }
 """What suits one machine that only this process uses."""
+# Without an appender Spark takes the file for missing, and reads its own.
+_SILENCE = """\
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+"""
 _NOISY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
@@ -59,6 +66,19 @@ def quiet_import() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
+
+
+def running_session() -> SparkSession:
+    """The Spark session that is there already, as it is; else a new one, as `session` makes it."""
+    require_pyspark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    # In another thread than the one that made it, a session is there and is not the active one.
+    return session() if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
 
 
 def session(
@@ -90,6 +110,8 @@ def session(
         os.environ.setdefault("SPARK_CONF_DIR", str(_quiet_conf()))
         scratch = _scratch()
         settings |= LOCAL
+        if os.environ["PYSPARK_PYTHON"] == sys.executable:
+            settings["spark.python.daemon.module"] = "omnigraph_sql.engines.spark.daemon"
         settings |= {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
     for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)
@@ -115,5 +137,5 @@ def _scratch() -> Path:
 def _quiet_conf() -> Path:
     made = _scratch() / "conf"
     made.mkdir()
-    (made / "log4j2.properties").write_text("rootLogger.level = off\n")
+    (made / "log4j2.properties").write_text(_SILENCE)
     return made
