@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from copyreg import dispatch_table
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 from omnigraph_compiler import ir
 from omnigraph_sql.engines.orders import Order
@@ -120,4 +120,4 @@ def _proxy(content: dict[Any, Any]) -> MappingProxyType[Any, Any]:
 
 
 class _Pickler(pickle.Pickler):
-    dispatch_table: ClassVar[dict[type, Any]] = {**dispatch_table, MappingProxyType: _plain}
+    dispatch_table = {**dispatch_table, MappingProxyType: _plain}  # noqa: RUF012 (as its base class has it)

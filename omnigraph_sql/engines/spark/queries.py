@@ -24,7 +24,7 @@ from omnigraph_sql.engines.spark.reports import told
 from omnigraph_sql.engines.spark.session import quiet_import, running_session
 from omnigraph_sql.engines.spark.tasks import Task
 from omnigraph_sql.engines.spark.types import argument, restored, widened
-from omnigraph_sql.engines.streaming import Fetched, Stream, awaited
+from omnigraph_sql.engines.streaming import Fetched, Portion, Stream, awaited
 from omnigraph_sql.engines.threads import in_thread
 from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest
@@ -115,11 +115,11 @@ class Fetching:
         self._lock = threading.Lock()
         self._is_busy = self._is_closed = False
 
-    def ask(self, rows: int) -> Future[Fetched]:
+    def ask(self, portion: Portion) -> Future[Fetched]:
         """Read in a thread that nobody has to wait for."""
-        return in_thread(partial(self.fetch, rows), self._session.task.stop)
+        return in_thread(partial(self.fetch, portion), self._session.task.stop)
 
-    def fetch(self, rows: int) -> Fetched:  # noqa: ARG002 (there are no fewer than all)
+    def fetch(self, portion: Portion) -> Fetched:  # noqa: ARG002 (there are no fewer than all)
         """All batches."""
         with self._lock:
             if self._is_closed:
