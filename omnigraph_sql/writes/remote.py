@@ -297,7 +297,6 @@ def finish_table(engine: Engine, table: RemoteTable, parts: Iterable[Part]) -> N
     kept = sorted(parts, key=lambda part: part.number)
     entry = {"table": table.to_dict(), "parts": [asdict(part) for part in kept]}
     engine.objects.write_text(f"{table.directory}/table-{table.save_id}.json", json.dumps(entry))
-    failpoints.hit("remote.after_table")
 
 
 def forget_tables(engine: Engine, load_id: str) -> None:

@@ -133,8 +133,10 @@ ELSEWHERE = {
     "pipeline.post_stage",
     "pipeline.during_tests",
     "pipeline.post_tests_pre_publish",
+    "remote.before_publish",
+    "remote.after_publish",
 }
-"""Failpoints with tests of their own, below or in the files beside and under tests/invariants and tests/pipeline."""
+"""Failpoints with tests of their own, below or in the files beside and under tests/invariants, tests/pipeline and tests/spark."""
 
 
 def rule(point: str, action: str) -> str:
