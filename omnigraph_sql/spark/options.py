@@ -24,6 +24,8 @@ _WRITES = (
     "idempotency_key",
     "source_column",
     "collect_rejects",
+    "origins",
+    "is_text",
 )
 _STREAMS = ("type", "branch", "load_mode", "message", "actor", "query_id")
 # Spark adds some of its own, among them those of catalog tables and of streams.
@@ -92,6 +94,9 @@ class WriteOptions:
     idempotency_key: str | None
     source_column: str | None
     collects: bool
+    origins: tuple[str, ...] | None
+    """What rows came from that bring their numbers along; pipelines write such."""
+    is_text: bool
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
@@ -103,10 +108,8 @@ class WriteOptions:
                 if name in given:
                     hint = "give it to og.spark.publish"
                     raise BadRequest(f"a write with a `load_id` is not published, so it takes no `{name}`", hint=hint)
-        collects = given.get("collect_rejects", "false").lower()
-        if collects not in ("true", "false"):
-            raise BadRequest(f"the option `collect_rejects` is `{collects}`", hint="use true or false")
-        if collects == "true" and "load_id" not in given:
+        collects = _flag(given, "collect_rejects")
+        if collects and "load_id" not in given:
             hint = "give a `load_id`, and publish it with og.spark.publish(..., rejects=FILE, max_rejects=N)"
             raise BadRequest("rejected rows can be collected only by a load that is published by you", hint=hint)
         return cls(
@@ -119,7 +122,9 @@ class WriteOptions:
             given.get("actor"),
             given.get("idempotency_key"),
             given.get("source_column"),
-            collects == "true",
+            collects,
+            tuple(json.loads(given["origins"])) if "origins" in given else None,
+            _flag(given, "is_text"),
         )
 
 
@@ -187,6 +192,13 @@ def _mode(given: Mapping[str, str], *, overwrite: bool) -> str:
         hint = f'use .mode("append") with load_mode {mode}'
         raise BadRequest(f"the save mode overwrite and load_mode `{mode}` contradict each other", hint=hint)
     return mode
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    value = given.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise BadRequest(f"the option `{name}` is `{value}`", hint="use true or false")
+    return value == "true"
 
 
 def _whole(given: Mapping[str, str], name: str, least: int = 0) -> int | None:

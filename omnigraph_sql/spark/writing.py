@@ -60,6 +60,8 @@ class TableWriter(DataSourceArrowWriter):
             mode=options.mode,
             branch=options.branch,
             collects=options.collects,
+            origins=options.origins,
+            is_text=options.is_text,
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql import failpoints, ulid
 from omnigraph_sql.errors import BadRequest, Conflict, KeyConflict, NotFound, OmnigraphError, ValidationFailed
 from omnigraph_sql.manifest.journal import Commit
-from omnigraph_sql.storage.columns import table_schema
+from omnigraph_sql.storage.columns import table_key, table_schema
 from omnigraph_sql.storage.fragments import fragments
 from omnigraph_sql.storage.handles import StagedHandle
 from omnigraph_sql.storage.names import table_name
@@ -38,7 +39,8 @@ from omnigraph_sql.writes.load import Incoming, LoadMode, LoadResult, check_mode
 from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.parts import Part, PartRows
 from omnigraph_sql.writes.protocol import execute
-from omnigraph_sql.writes.reading import Reject, TableBatch, read_tables
+from omnigraph_sql.writes.reading import Placed, Reject, check_table, read_tables, type_named
+from omnigraph_sql.writes.reading.model import Place, Places
 from omnigraph_sql.writes.reading.tables import ROWS
 from omnigraph_sql.writes.rejects import Rejects
 from omnigraph_sql.writes.spool import Workspace
@@ -50,6 +52,8 @@ SOURCE_COLUMN = "__source"
 """The column that says what a row came from; it is no property."""
 ABORTED = "aborted"
 """The mark of a load that was given up, for tasks that still work on it."""
+ORIGIN_STEP = 1 << 48
+"""The numbers of rows from the next origin begin there."""
 _DAY = 86_400
 _FORMAT = 1
 _PUBLISHING = "publishing.json"
@@ -72,6 +76,10 @@ class RemoteTable:
     """Whether the rows name their ids."""
     collects: bool = False
     """Whether faulty rows are collected instead of failing the task."""
+    origins: tuple[str, ...] | None = None
+    """What the rows came from. They bring their numbers along (`Placed`), which tell the origin and ascend."""
+    is_text: bool = False
+    """Whether texts are written values, as in CSV files."""
 
     @property
     def directory(self) -> str:
@@ -82,7 +90,12 @@ class RemoteTable:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> RemoteTable:
-        return cls(**entry)
+        origins = entry["origins"]
+        return cls(**{**entry, "origins": None if origins is None else tuple(origins)})
+
+    def at(self, number: int) -> Place:
+        """The place of a row that brought its number along."""
+        return Place("a row", None, (self.origins or ())[number // ORIGIN_STEP])
 
 
 # The beginning, where the job is started -----------------------------------------------------------------------------
@@ -97,15 +110,20 @@ def begin_table(
     mode: str,
     branch: str,
     collects: bool = False,
+    origins: tuple[str, ...] | None = None,
+    is_text: bool = False,
 ) -> RemoteTable:
     """Look at everything that can be wrong before any task works, and note what the load is based on."""
     checked = check_mode(mode)
     check_load_id(load_id)
     name = engine.coordinator.require(branch)
     _forget_marks(engine)
-    batch = _empty(engine, type_name, columns)
+    type_ = type_named(engine.catalog, type_name)
+    key = table_key(type_)
+    empty = pa.schema([column for column in columns if column.name != SOURCE_COLUMN]).empty_table()
+    check_table(key, empty if origins is None else Placed(empty.to_reader(), is_text), engine.catalog)
     snapshot = engine.coordinator.fresh(name)
-    snapshot.entry(batch.table_key)
+    snapshot.entry(key)
     begun = _begun(engine, load_id, {"branch": name, "mode": checked})
     for word, value in (("branch", name), ("mode", checked)):
         if begun[word] != value:
@@ -113,22 +131,17 @@ def begin_table(
             raise BadRequest(text, hint=f"use one {word} for all writes of a load, or another load_id")
     return RemoteTable(
         load_id,
-        batch.table_key,
+        key,
         name,
         checked,
         engine.catalog.schema_hash,
         snapshot.manifest_version,
         ulid.new(),
-        "id" in columns.names and not _is_keyed(engine.type_of(batch.table_key)),
+        "id" in columns.names and not _is_keyed(type_),
         collects,
+        origins,
+        is_text,
     )
-
-
-def _empty(engine: Engine, type_name: str, columns: pa.Schema) -> TableBatch:
-    """The batch that a row without values gives: the columns and their types are looked at like those of any other."""
-    nulls = {column.name: pa.nulls(1, column.type) for column in columns if column.name != SOURCE_COLUMN}
-    found = list(read_tables({type_name: pa.table(nulls)}, engine.catalog, on_reject=lambda _: None))
-    return found[0]
 
 
 def _forget_marks(engine: Engine) -> None:
@@ -219,24 +232,35 @@ class _Attempt:
     def _normal(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows as the table has them, those with faulty values left out or raised."""
         key = self._table.table_key
-        places = _Sources()
+        places: _Sources | _Origins
+        given: Any
+        counted: Places
+        if self._table.origins is None:
+            places = _Sources()
+            given, counted = places.stripped(batches), ROWS
+        else:
+            places = _Origins(self._table.origins)
+            given, counted = _placed(batches, is_text=self._table.is_text), self._table
+            if given is None:
+                return
         on_reject = None if self._rejects is None else partial(self._reject, places)
-        for batch in read_tables({key: places.stripped(batches)}, self._engine.catalog, on_reject=on_reject):
+        for batch in read_tables({key: given}, self._engine.catalog, on_reject=on_reject, places=counted):
             placed = with_places(batch.rows.schema)
             rows = pa.RecordBatch.from_arrays([*batch.rows.columns, batch.lines, batch.explicit_id], schema=placed)
             findings = value_findings(self._type, key, pa.Table.from_batches([rows]))
             if self._rejects is None:
-                raise_first(findings, ROWS)
+                raise_first(findings, counted)
             else:
-                rows = leave_out(rows, findings, self._rejects, ROWS, places.at)
+                rows = leave_out(rows, findings, self._rejects, counted, places.at)
             self._rows += rows.num_rows
             self._nbytes += rows.nbytes
             self._sources += places.runs(rows.column(AT))
             yield pa.RecordBatch.from_arrays(rows.columns[:-2], schema=batch.rows.schema)
 
-    def _reject(self, places: _Sources, reject: Reject) -> None:
+    def _reject(self, places: _Sources | _Origins, reject: Reject) -> None:
         assert self._rejects is not None
-        self._rejects.add(replace(reject, source=places.at(reject.line)))
+        known = reject.source if reject.line is None else places.at(reject.line)
+        self._rejects.add(replace(reject, source=known))
 
     def _report(self) -> str | None:
         if self._rejects is None or self._rejects.count == 0:
@@ -245,6 +269,32 @@ class _Attempt:
         lines = (json.dumps(entry, ensure_ascii=False) for entry in self._rejects.entries())
         self._engine.objects.write_text(name, "\n".join(lines))
         return name
+
+
+def _placed(batches: Iterable[pa.RecordBatch], *, is_text: bool) -> Placed | None:
+    """Rows that bring their numbers along; None if there are none, not even of no length."""
+    rest = iter(batches)
+    first = next(rest, None)
+    if first is None:
+        return None
+    return Placed(pa.RecordBatchReader.from_batches(first.schema, chain([first], rest)), is_text)
+
+
+class _Origins:
+    """What rows came from that tell it by their numbers."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def at(self, number: int) -> str | None:
+        """What a row came from."""
+        return self._names[number // ORIGIN_STEP]
+
+    def runs(self, numbers: pa.Array) -> list[tuple[str, int]]:
+        """The names for rows with these numbers, each with how many rows it stands for."""
+        places = numbers.to_numpy(zero_copy_only=False) // ORIGIN_STEP
+        ends = np.flatnonzero(np.diff(places, append=-1))
+        return [(self._names[places[end]], int(count)) for end, count in zip(ends, np.diff(ends, prepend=-1), strict=True)]
 
 
 class _Sources:
@@ -364,6 +414,11 @@ def stage_remote(
         staged = stage_prepared(engine, first.branch, prepare, provenance, on_step)
     _sweep(engine, load_id, set(staged_files(staged)))
     return staged
+
+
+def counted(engine: Engine, load_id: str) -> list[tuple[str, int]]:
+    """The writes of a load in their order: their tables, and how many rows they were given."""
+    return [(table.table_key, sum(part.rows + part.rejected for part in parts)) for table, parts in _tables(engine, load_id)]
 
 
 def staged_files(staged: StagedLoad) -> Iterator[str]:

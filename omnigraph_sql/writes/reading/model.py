@@ -17,12 +17,13 @@ class Place:
 
     unit: str
     """`line` or `row`."""
-    number: int
+    number: int | None
+    """None where records are not counted, because several tasks read a file at once."""
     source: str | None = None
     """The file, where places tell them apart."""
 
     def __str__(self) -> str:
-        place = f"{self.unit} {self.number}"
+        place = self.unit if self.number is None else f"{self.unit} {self.number}"
         return place if self.source is None else f"{self.source}, {place}"
 
 
@@ -84,7 +85,7 @@ class TableBatch:
 class Reject:
     """A record that cannot be loaded, and why."""
 
-    line: int
+    line: int | None
     source: str | None
     table_key: str | None
     id: str | None
