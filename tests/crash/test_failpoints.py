@@ -675,7 +675,7 @@ def test_every_failpoint_of_the_code_is_tested_and_every_tested_one_exists() -> 
 
 def test_every_failpoint_named_elsewhere_is_used_in_a_test() -> None:
     tests = Path(__file__).parents[1]
-    files = [path for part in ("crash", "invariants") for path in sorted((tests / part).glob("test_*.py"))]
+    files = [path for part in ("crash", "invariants", "pipeline") for path in sorted((tests / part).glob("test_*.py"))]
     text = "".join(path.read_text("utf-8") for path in files)
 
     assert [name for name in sorted(ELSEWHERE) if text.count(name) < 2] == []
