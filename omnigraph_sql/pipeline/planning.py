@@ -18,7 +18,7 @@ from omnigraph_compiler.diagnostics import did_you_mean, listing
 from omnigraph_sql.engines.choosing import require_duckdb
 from omnigraph_sql.engines.ingest.files import LINE, Files, Tally, check_options, header, raw_batches
 from omnigraph_sql.engines.ingest.tables import DatabaseTable, open_table
-from omnigraph_sql.errors import BadRequest, Configuration, NotFound, ValidationFailed
+from omnigraph_sql.errors import BadRequest, Configuration, NotFound, OmnigraphError, ValidationFailed
 from omnigraph_sql.graph import Graph, connect
 from omnigraph_sql.pipeline.spec import FILE_FORMATS, POSTGRES, Pipeline, Source, Target, check_types, load_pipeline
 from omnigraph_sql.planner.mapping import MappingDialect, columns_read, json_columns_sql, mapped_sql
@@ -164,8 +164,6 @@ def validate(
     plan = make_plan(pipeline, engine=engine, branch=branch, key=key)
     with connect(plan.pipeline.graph, read_only=True) as graph:
         check_graph(plan, graph)
-        if engine == "local":
-            _check_values(plan, graph)
     return plan
 
 
@@ -186,7 +184,7 @@ def _check_values(plan: Plan, graph: Graph) -> None:
 
 
 def check_graph(plan: Plan, graph: Graph) -> None:
-    """Raise if the graph does not have what a plan needs."""
+    """Raise if the graph does not have what a plan needs, or cannot take what it gives. No rows of sources are read."""
     pipeline = plan.pipeline
     check_types(pipeline, graph.catalog)
     branches = graph.branches()
@@ -198,6 +196,19 @@ def check_graph(plan: Plan, graph: Graph) -> None:
         raise NotFound(
             f"{pipeline.path}: `base` names no branch: {base}", what="branch", name=base, hint=did_you_mean(base, branches)
         )
+    _check_tests(plan, graph, plan.branch if plan.branch in branches else str(pipeline.base))
+    if plan.engine == "local":
+        _check_values(plan, graph)
+
+
+def _check_tests(plan: Plan, graph: Graph, branch: str) -> None:
+    """Raise if a test cannot be understood: the names in it will mean the same once the load is staged."""
+    for place, test in enumerate(plan.pipeline.tests):
+        try:
+            graph.sql(f"EXPLAIN {test.sql}", branch=branch).to_arrow()
+        except OmnigraphError as error:
+            what = f"tests[{place}].sql"
+            raise Configuration(f"{plan.pipeline.path}: `{what}`: {error.message}", what=what, hint=error.hint) from None
 
 
 def _source(pipeline: Pipeline, source: Source, engine: str) -> PlannedSource:

@@ -263,11 +263,21 @@ def test_tests_on_a_branch_that_was_not_written_to_see_its_rows_and_the_new_ones
     assert world.leftovers() == []
 
 
-def test_a_test_that_is_no_sql_names_what_is_wrong_and_publishes_nothing(world: World) -> None:
-    world.lines("people.jsonl", [{"name": "Ann"}])
+def test_a_test_that_cannot_be_understood_is_found_before_anything_is_read(world: World) -> None:
+    world.lines("people.jsonl", [{"name": None}])
     world.pipeline(tests=[{"name": "wrong", "sql": 'select * from "Persn"'}])
 
-    with pytest.raises(errors.NotFound, match="the test `wrong` cannot run: there is no table `Persn`"):
+    with pytest.raises(errors.Configuration, match=r"`tests\[0\].sql`: there is no table `Persn`") as raised:
+        world.run()
+
+    assert raised.value.hint == "did you mean `Person`?"
+
+
+def test_a_test_that_fails_in_itself_is_named_and_publishes_nothing(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann", "age": 0}])
+    world.pipeline(tests=[{"name": "odd", "sql": 'select 1 / age from "Person" where 1 / age > 1'}])
+
+    with pytest.raises(errors.OmnigraphError, match="the test `odd` cannot run: "):
         world.run()
 
     assert world.people() == {}

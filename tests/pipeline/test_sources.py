@@ -68,7 +68,7 @@ def test_texts_of_a_parquet_file_are_no_numbers(world: World) -> None:
     pq.write_table(pa.table({"name": ["Ann"], "age": ["30"]}), world.path / "people.parquet")
     world.pipeline(sources={"people": {"format": "parquet", "path": "people.parquet"}})
 
-    with pytest.raises(errors.ValidationFailed, match="expects a whole number"):
+    with pytest.raises(errors.Configuration, match=r"`nodes\[0\]`: .*expects a whole number"):
         world.run()
 
 
