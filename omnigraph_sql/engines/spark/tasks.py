@@ -66,4 +66,6 @@ class Task:
             for name in tables:
                 self.spark.catalog.dropTempView(name)
             if self._is_remote:
-                self.spark.stop()
+                # To stop a session would stop a server that was started for it, too.
+                self.spark.client.release_session()
+                self.spark.client.close()
