@@ -25,7 +25,7 @@ from omnigraph_sql.pipeline.spec import POSTGRES
 from omnigraph_sql.planner.mapping import AT, COLUMN, RAW_ROWS, RULE, VALUE
 from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.remote import ORIGIN_STEP, counted, discard_remote, stage_remote
+from omnigraph_sql.writes.remote import ORIGIN_STEP, discard_remote, stage_remote
 from omnigraph_sql.writes.unpublished import record
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ class SparkEngine:
         try:
             for target in job.plan.targets:
                 run.write(target)
-            run.count(counted(engine, load_id))
             staged = stage_remote(engine, load_id, provenance, job.rejects, lambda step: job.progress(Progress(step)))
         except BaseException:
             discard_remote(engine, load_id)
@@ -68,7 +67,7 @@ class SparkEngine:
             TableCount(key, run.mapped[key], rejected[key], rows.get(key, 0))
             for key in dict.fromkeys(each.target.table_key for each in job.plan.targets)
         )
-        sources = tuple(SourceCount(name, count) for name, count in run.sources.items())
+        sources = tuple(SourceCount(name, *counts) for name, counts in run.sources.items())
         return Staging(staged, sources, tables)
 
 
@@ -77,11 +76,18 @@ class _Run:
     job: Job
     spark: SparkSession
     load_id: str
-    sources: dict[str, int] = field(default_factory=dict)
+    sources: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows, and those of them that are malformed."""
     mapped: Counter[str] = field(default_factory=Counter)
 
     def write(self, planned: PlannedTarget) -> None:
         """Map the rows of a target and write them as parts of the load."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        read, given = Observation(), Observation()
+        flaws = f.count_if(f.col(RULE).isNotNull()).alias("malformed")
+        rows = f.count(f.lit(1)).alias("rows")
         target, plan = planned.target, self.job.plan
         self.job.progress(Progress("read", target.source))
         source = plan.sources[target.source]
@@ -89,8 +95,9 @@ class _Run:
         try:
             with told():
                 raw, origins = self._raw(source, planned.columns)
-                raw.createOrReplaceTempView(RAW_ROWS)
-                writer = self.spark.sql(planned.sql).write.format("omnigraph").mode("append")
+                raw.observe(read, rows, flaws).createOrReplaceTempView(RAW_ROWS)
+                mapped = self.spark.sql(planned.sql).observe(given, rows, flaws)
+                writer = mapped.write.format("omnigraph").mode("append")
                 writer.options(
                     type=target.table_key,
                     branch=plan.branch,
@@ -111,13 +118,10 @@ class _Run:
             ) from error
         finally:
             self.spark.catalog.dropTempView(RAW_ROWS)
-
-    def count(self, parts: list[tuple[str, int]]) -> None:
-        """What each target gave: parts come in the order of the targets."""
-        for (key, rows), planned in zip(parts, self.job.plan.targets, strict=True):
-            self.mapped[key] += rows
-            name = planned.target.source
-            self.sources[name] = max(self.sources.get(name, 0), rows)
+        self.mapped[target.table_key] += given.get["rows"] - given.get["malformed"]
+        before = self.sources.get(target.source, (0, 0))
+        self.sources[target.source] = (read.get["rows"], before[1] + given.get["malformed"])
+        self.job.progress(Progress("read", target.source, read.get["rows"]))
 
     def _raw(self, source: PlannedSource, columns: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """The rows of a source as a mapping reads them, and what they came from."""

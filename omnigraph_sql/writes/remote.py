@@ -416,11 +416,6 @@ def stage_remote(
     return staged
 
 
-def counted(engine: Engine, load_id: str) -> list[tuple[str, int]]:
-    """The writes of a load in their order: their tables, and how many rows they were given."""
-    return [(table.table_key, sum(part.rows + part.rejected for part in parts)) for table, parts in _tables(engine, load_id)]
-
-
 def staged_files(staged: StagedLoad) -> Iterator[str]:
     """The data files that a staged load refers to."""
     for table in staged.tables:
