@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,18 +39,27 @@ class _Run:
             self.origins += _origins(source, self.job.plan.pipeline.path.parent)
             tally = Tally()
             raw = source.raw_batches(planned.columns, first, ORIGIN_RECORDS, tally)
-            try:
-                with mapped_batches(planned.sql, raw, source.prepare(planned.columns)) as rows:
-                    counted = pa.RecordBatchReader.from_batches(rows.schema, self._counted(rows, planned, tally))
-                    yield planned.target.table_key, Placed(counted, source.source.is_text)
-            except BadRequest as error:
-                place = f"{self.job.plan.pipeline.path}: {planned.target.place}"
-                raise BadRequest(f"{place}: {error.message}", hint=error.hint) from error
+            with self._placed(planned), mapped_batches(planned.sql, raw, source.prepare(planned.columns)) as rows:
+                counted = pa.RecordBatchReader.from_batches(rows.schema, self._counted(rows, planned, tally))
+                yield planned.target.table_key, Placed(counted, source.source.is_text)
             self.sources[source.source.name] = tally.rows
+
+    @contextmanager
+    def _placed(self, planned: PlannedTarget) -> Iterator[None]:
+        """What is wrong with the mapping or the data inside belongs to a target."""
+        try:
+            yield
+        except BadRequest as error:
+            place = f"{self.job.plan.pipeline.path}: `{planned.target.place}`"
+            raise BadRequest(f"{place}: {error.message}", hint=error.hint) from error
 
     def _counted(self, rows: pa.RecordBatchReader, planned: PlannedTarget, tally: Tally) -> Iterator[pa.RecordBatch]:
         target = planned.target
-        for batch in rows:
+        while True:
+            with self._placed(planned):
+                batch = next(rows, None)
+            if batch is None:
+                return
             malformed = batch.num_rows - batch.column(RULE).null_count
             self.malformed[target.source] += malformed
             self.mapped[target.table_key] += batch.num_rows - malformed

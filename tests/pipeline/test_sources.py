@@ -198,8 +198,9 @@ def test_a_file_that_is_something_else_is_named(world: World) -> None:
         world.run()
 
 
-def test_an_expression_that_fails_on_a_row_names_the_target(world: World) -> None:
-    world.lines("people.jsonl", [{"name": "Ann", "age": "x"}])
+@pytest.mark.parametrize("before", [0, 150_000])
+def test_an_expression_that_fails_on_a_row_names_the_target(world: World, before: int) -> None:
+    world.lines("people.jsonl", [*({"name": str(n), "age": 1} for n in range(before)), {"name": "Ann", "age": "x"}])
     world.pipeline(nodes=[PEOPLE | {"columns": {"name": "name", "age": "cast(age as integer)"}}])
 
     with pytest.raises(errors.BadRequest, match=r"nodes\[0\].*Could not convert") as raised:
