@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from copyreg import dispatch_table
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 from omnigraph_compiler import ir
 from omnigraph_sql.engines.orders import Order
@@ -45,7 +45,9 @@ class Parcel:
     def to_bytes(self) -> bytes:
         """The parcel as it is sent."""
         out = io.BytesIO()
-        _Pickler(out, pickle.HIGHEST_PROTOCOL).dump(self)
+        pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+        pickler.dispatch_table = {**dispatch_table, MappingProxyType: _plain}
+        pickler.dump(self)
         return out.getvalue()
 
     @classmethod
@@ -117,7 +119,3 @@ def _plain(proxy: MappingProxyType[Any, Any]) -> tuple[Any, tuple[Any, ...]]:
 
 def _proxy(content: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(content)
-
-
-class _Pickler(pickle.Pickler):
-    dispatch_table: ClassVar[dict[type, Any]] = {**dispatch_table, MappingProxyType: _plain}
