@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from omnigraph_compiler import ir
@@ -25,12 +26,9 @@ def explain(engine: SparkEngine, order: Order) -> Explanation:
     """How a query would run. Tables that it starts from are made, as Spark has to know them."""
 
     def run(execution: Execution) -> Explanation:
-        with execution.clock.running():
-            session = engine.session(order, execution)
-            try:
-                return _explained(engine, order, session, _plans(session, execution))
-            finally:
-                session.finished()
+        session = engine.session(order, execution)
+        with finishing(session), execution.clock.running():
+            return _explained(engine, order, session, _plans(session, execution))
 
     return engine.resources.attempt(order.limits, run)
 
@@ -40,19 +38,25 @@ def analyze(engine: SparkEngine, order: Order) -> Explanation:
 
     def run(execution: Execution) -> Explanation:
         started = time.perf_counter()
-        with execution.clock.running():
-            session = engine.session(order, execution)
-            try:
-                plans = _plans(session, execution)
-                prepared = time.perf_counter()
-                rows = supervised(session, execution, lambda: session.rows().num_rows)
-                seconds = {"preparing": prepared - started, "running": time.perf_counter() - prepared}
-                shown = _explained(engine, order, session, plans)
-            finally:
-                session.finished()
+        session = engine.session(order, execution)
+        with finishing(session), execution.clock.running():
+            plans = _plans(session, execution)
+            prepared = time.perf_counter()
+            rows = supervised(session, execution, lambda: session.rows().num_rows)
+            seconds = {"preparing": prepared - started, "running": time.perf_counter() - prepared}
+            shown = _explained(engine, order, session, plans)
         return replace(shown, steps=replace(shown.steps, rows=rows), rows=rows, seconds=seconds)
 
     return engine.resources.attempt(order.limits, run)
+
+
+@contextmanager
+def finishing(session: Session) -> Iterator[None]:
+    """Let go of a session afterwards, whatever happens."""
+    try:
+        yield
+    finally:
+        session.finished()
 
 
 def _plans(session: Session, execution: Execution) -> dict[str, str]:

@@ -45,7 +45,9 @@ class Parcel:
     def to_bytes(self) -> bytes:
         """The parcel as it is sent."""
         out = io.BytesIO()
-        _Pickler(out, pickle.HIGHEST_PROTOCOL).dump(self)
+        pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+        pickler.dispatch_table = {**dispatch_table, MappingProxyType: _plain}
+        pickler.dump(self)
         return out.getvalue()
 
     @classmethod
@@ -117,7 +119,3 @@ def _plain(proxy: MappingProxyType[Any, Any]) -> tuple[Any, tuple[Any, ...]]:
 
 def _proxy(content: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(content)
-
-
-class _Pickler(pickle.Pickler):
-    dispatch_table = {**dispatch_table, MappingProxyType: _plain}  # noqa: RUF012 (as its base class has it)

@@ -58,6 +58,9 @@ _FOR_FEW = {
     "spark.sql.codegen.wholeStage": "false",
 }
 
+_QUIET = threading.Lock()
+"""What Python warns of is the same for all threads: one at a time changes it, and puts it back."""
+
 
 @dataclass(frozen=True)
 class Session:
@@ -76,6 +79,10 @@ class Session:
         settings = _SETTINGS | {"spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}
         for key, value in (settings | (_FOR_FEW if rows <= _FEW_ROWS else {})).items():
             self.spark.conf.set(key, value)
+        with _QUIET, quiet_import():
+            self._name(sent, worth)
+
+    def _name(self, sent: bytes, worth: int) -> None:
         for name, batch in self.binding.relations.items():
             frame = self.spark.createDataFrame(_widened(batch))
             parts = max(1, worth * batch.num_rows // _PART_ROWS)
@@ -95,8 +102,7 @@ class Session:
 
     def rows(self) -> pa.Table:
         """All rows of the query."""
-        with quiet_import():
-            return self.run().toArrow()
+        return self.run().toArrow()
 
     def _asked(self, text: str, query: Statement) -> DataFrame:
         return self.spark.sql(text, args={name: argument(self.binding.values[name]) for name in query.parameters})
@@ -156,8 +162,7 @@ class SparkEngine:
         """Run a query until its rows are there."""
 
         def run(execution: Execution) -> Stream:
-            with execution.clock.running():
-                session = self.session(order, execution)
+            session = self.session(order, execution)
             stream = Stream(Fetching(session, execution), session, execution, partial(_fit, order.schema))
             stream.read_ahead(READ_AHEAD_ROWS)
             return stream
@@ -178,7 +183,11 @@ class SparkEngine:
 
     def session(self, order: Order, execution: Execution) -> Session:
         """Plan a query, and tell Spark and its workers what everything in its SQL means."""
-        spark = running_session()
+        spark = running_session()  # to start it is no work of the query
+        with execution.clock.running():
+            return self._session(spark, order, execution)
+
+    def _session(self, spark: SparkSession, order: Order, execution: Execution) -> Session:
         scope = self._beside.scope(order, execution)
         found = self._plans.of_query(order, scope)
         planned = replace(found, plan=settled(found.plan, scope))
@@ -191,11 +200,11 @@ class SparkEngine:
         sent = parcel(name, self.resources, order, scope, planned.plan, *used).to_bytes()
         own = spark.newSession()
         session = Session(planned, binding, own, Task(own, name), scope.trace)
-
-        def load() -> None:
-            session.load(sent, execution.batch_rows)
-
-        supervised(session, execution, load)
+        try:
+            supervised(session, execution, lambda: session.load(sent, execution.batch_rows))
+        except BaseException:
+            session.finished()
+            raise
         return session
 
 
@@ -206,7 +215,7 @@ def supervised(session: Session, execution: Execution, work: Callable[[], T]) ->
 
 def _run(session: Session, execution: Execution, work: Callable[[], T], *, settles: bool = True) -> T:
     try:
-        with session.task.running(), quiet_import():
+        with session.task.running():
             if settles:
                 session.settle()
             execution.going()

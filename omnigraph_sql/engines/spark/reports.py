@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,7 @@ from omnigraph_sql.engines.spark.failures import carrying, restored
 from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest, Configuration, Internal, OmnigraphError, ResourceLimit, Storage
 
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _LOST = ("Python worker exited unexpectedly", "ExecutorLostFailure", "spark.daemon's stdout", "FetchFailed")
 _WIDE = ("destinations", "rows")
 
@@ -61,6 +63,10 @@ def _of_spark(text: str, execution: Execution) -> OmnigraphError | None:
         return _out_of_memory("Spark ran out of memory", "spark.executor.memory and spark.driver.memory", execution)
     if "SparkContext was shut down" in text or "stopped SparkContext" in text or "SparkContext is stopped" in text:
         return Configuration("the Spark session was stopped", what="spark session", hint="run the query again")
+    missing = _MISSING.search(text)
+    if missing is not None:
+        hint = "install omnigraph-sql where the workers run, and let PYSPARK_PYTHON name the Python that has it"
+        return Configuration(f"the Python workers of Spark have no package `{missing[1]}`", what=missing[1], hint=hint)
     if any(sign in text for sign in _LOST):
         hint = "run it again; if it happens again, look at the logs of Spark's executors, and give them more memory"
         return Storage("Spark lost a worker while it ran the query", storage_class="transient", hint=hint)

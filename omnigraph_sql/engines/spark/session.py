@@ -37,15 +37,17 @@ LOCAL: Mapping[str, str] = {
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "4",
     "spark.hadoop.fs.defaultFS": "file:///",
-    "spark.log.level": "OFF",
 }
 """What suits one machine that only this process uses."""
-# Without an appender Spark takes the file for missing, and reads its own.
+# Without an appender Spark takes the file for missing, and reads its own. The gateway of Python would announce that it logs
+# more than the rest.
 _SILENCE = """\
 rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
 appender.none.type = Null
 appender.none.name = none
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = off
 """
 _NOISY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
