@@ -20,6 +20,17 @@ SHOWN = {
         "EVER GIVEN (PA) at Rotterdam: 35.5",
         "replayed=True",
     ],
+    "spark/notebook.py": [
+        "loaded {'Port': 3} and {'Lane': 2}",
+        "deep ports: ['Rotterdam']",
+        "tolls: [('Hamburg', 120), ('Singapore', 300)]",
+        "Hamburg on main: 15.1",
+        "Hamburg on survey: 17.3",
+    ],
+    "spark/streaming.py": [
+        "1 commits: IMO1 at Rotterdam, IMO2 at Hamburg",
+        "2 commits: IMO1 at Singapore, IMO2 at Hamburg",
+    ],
     "sql/on_duckdb.py": ["DEHAM 3 15.1", "NLRTM -> GBFXT"],
 }
 
@@ -32,11 +43,12 @@ def test_an_example_shows_what_it_should(script: str, tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    if not script.startswith("spark/"):  # Java says how it was started
+        assert done.stderr == ""
     for text in SHOWN[script]:
         assert text in done.stdout

@@ -28,6 +28,11 @@ edge Owns: Person -> Note @card(0..2)
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:  # a page of the documentation has made one of its own, without retries
+        running.stop()
     made = og.spark.session("local[2,3]", config={"spark.driver.memory": "1g"})
     yield made
     made.stop()
