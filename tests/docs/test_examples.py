@@ -35,7 +35,9 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("script", SHOWN)
+@pytest.mark.parametrize(
+    "script", [pytest.param(name, marks=[pytest.mark.slow] if name.startswith("spark/") else []) for name in SHOWN]
+)
 def test_an_example_shows_what_it_should(script: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "examples" / script],
