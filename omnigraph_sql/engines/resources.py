@@ -73,7 +73,11 @@ class Resources:
                 rows = execution.first_rows
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
-                self._cache.trim(self._search.nbytes_of, self._search.made)
+                self.trim()
+
+    def trim(self) -> None:
+        """Forget what was used longest ago, until the rest fits."""
+        self._cache.trim(self._search.nbytes_of, self._search.made)
 
     def prepare(self, catalog: Catalog, snapshot: Snapshot) -> None:
         """Make and keep what searches in the declared texts and vectors of a snapshot need."""

@@ -308,7 +308,7 @@ def test_an_interrupt_stops_a_query(crowd: og.Graph, spark: SparkSession) -> Non
 def test_what_a_function_refuses_in_a_worker_has_its_type(tmp_path: Path) -> None:
     """A node with more neighbours than may be held at a time."""
     graph = og.init(tmp_path / "graph", "node N { k: String @key }\nedge E: N -> N")
-    many = 200_000
+    many = 140_000
     graph.load({"N": pa.table({"k": [f"n{number}" for number in range(many)]})}, mode="append")
     graph.load({"E": pa.table({"src": ["n0"] * many, "dst": [f"n{number}" for number in range(many)]})}, mode="append")
     text = 'query q() { match { $a: N { k: "n0" } $a e{1,2} $b } return { $b.k } order { $b.k desc } limit 1 }'

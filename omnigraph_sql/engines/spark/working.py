@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Any
 
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.engines.binding import bind_function
@@ -22,6 +23,7 @@ from omnigraph_sql.storage.roots import resolve_root
 from omnigraph_sql.storage.tables import open_storage
 
 _RUNS = 8
+_GRAPHS = 4
 
 
 @dataclass
@@ -41,27 +43,31 @@ class _Run:
 
 
 _lock = threading.RLock()
-_graphs: dict[tuple[str, bool], QueryEngine] = {}
+_graphs: OrderedDict[tuple[str, bool], QueryEngine] = OrderedDict()
 _runs: OrderedDict[bytes, _Run] = OrderedDict()
 
 
 def answer(sent: bytes, name: str, columns: Sequence[Array]) -> Array:
     """What a function of a run gives for a batch."""
-    with reporting(len(columns[0])):
-        with _lock:
-            run = _run(sent)
-            bound, call = run.function(name)
-        run.execution.first_rows = len(columns[0])
-        return widened(call(*(restored(column, kind) for column, kind in zip(columns, bound.arguments, strict=True))))
-
-
-def _run(sent: bytes) -> _Run:
     key = blake2b(sent).digest()
+    with reporting(len(columns[0])):
+        try:
+            with _lock:
+                run = _run(key, sent)
+                bound, call = run.function(name)
+            run.execution.first_rows = len(columns[0])
+            return widened(call(*(restored(column, kind) for column, kind in zip(columns, bound.arguments, strict=True))))
+        except Exception:
+            # Spark may try again here, and a run that failed is over.
+            _runs.pop(key, None)
+            raise
+
+
+def _run(key: bytes, sent: bytes) -> _Run:
     found = _runs.get(key)
     if found is None:
         found = _runs[key] = _begun(Parcel.from_bytes(sent))
-        while len(_runs) > _RUNS:
-            _runs.popitem(last=False)
+        _bound(_runs, _RUNS)
     return found
 
 
@@ -81,4 +87,12 @@ def _engine(parcel: Parcel) -> QueryEngine:
     if key not in _graphs:
         storage, _ = open_storage(resolve_root(parcel.root))
         _graphs[key] = QueryEngine(Resources(storage, Embeddings(), saves=parcel.saves))
+    _graphs.move_to_end(key)
+    _bound(_graphs, _GRAPHS)
+    _graphs[key].resources.trim()
     return _graphs[key]
+
+
+def _bound(kept: OrderedDict[Any, Any], most: int) -> None:
+    while len(kept) > most:
+        kept.popitem(last=False)
