@@ -12,7 +12,14 @@ from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest, Configuration, Internal, OmnigraphError, ResourceLimit, Storage
 
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
-_LOST = ("Python worker exited unexpectedly", "ExecutorLostFailure", "spark.daemon's stdout", "FetchFailed")
+# A worker that is gone before it is there fails where it is made, with whatever its socket says.
+_LOST = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "spark.daemon's stdout",
+    "PythonWorkerFactory",
+    "FetchFailed",
+)
 _WIDE = ("destinations", "rows")
 
 
