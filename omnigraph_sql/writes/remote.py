@@ -310,7 +310,8 @@ class _Sources:
         for batch in batches:
             if SOURCE_COLUMN in batch.schema.names:
                 self._note(batch.column(SOURCE_COLUMN))
-                batch = batch.drop_columns([SOURCE_COLUMN])  # noqa: PLW2901
+                names = [name for name in batch.schema.names if name != SOURCE_COLUMN]
+                batch = batch.select(names)  # noqa: PLW2901
             self._next += batch.num_rows
             yield batch
 

@@ -10,7 +10,7 @@ import pytest
 import omnigraph_sql
 
 ROOT = Path(omnigraph_sql.__file__).parent.parent
-PACKAGES = {"omnigraph_compiler", "omnigraph_udfs", "omnigraph_sql", "ogsql"}
+PACKAGES = {"omnigraph_compiler", "omnigraph_udfs", "omnigraph_sql", "ogsql", "pyspark_omnigraph"}
 DATA_FILES = {
     "omnigraph_compiler/grammar/schema.lark",
     "omnigraph_compiler/grammar/query.lark",

@@ -140,9 +140,9 @@ def killed_at(failpoint: str, graph: og.Graph) -> None:
 @pytest.mark.parametrize(
     ("failpoint", "is_published"),
     [
-        ("remote.before_publish", False),
+        pytest.param("remote.before_publish", False, marks=pytest.mark.slow),
         ("write.post_effects_pre_publish", True),
-        ("remote.after_publish", True),
+        pytest.param("remote.after_publish", True, marks=pytest.mark.slow),
     ],
 )
 def test_a_driver_that_is_killed(graph: og.Graph, failpoint: str, is_published: bool) -> None:
@@ -160,6 +160,7 @@ def test_a_driver_that_is_killed(graph: og.Graph, failpoint: str, is_published: 
     assert (og.spark.staged_loads(graph.uri), orphans(again)) == ([], [])
 
 
+@pytest.mark.slow
 def test_what_was_published_survives_a_late_discard(graph: og.Graph) -> None:
     killed_at("remote.after_publish", graph)
 

@@ -53,7 +53,7 @@ def restored(text: str) -> OmnigraphError | None:
     kind = getattr(errors, entry["class"], errors.Internal)
     made: OmnigraphError = kind.__new__(kind, entry["fields"]["message"])
     made.args = (entry["fields"]["message"],)
-    vars(made).update(entry["fields"])
+    made.__dict__ |= entry["fields"]
     return made
 
 

@@ -33,7 +33,7 @@ def reporting(rows: int) -> Iterator[None]:
             raise
         except TooWide as found:
             wide = Internal(f"{found.destinations} destinations are too many for a batch")
-            vars(wide).update(zip(_WIDE, (found.destinations, rows), strict=True))
+            wide.__dict__ |= dict(zip(_WIDE, (found.destinations, rows), strict=True))
             raise wide from found
         except Exception as error:
             raise defect(error) from error
