@@ -90,7 +90,7 @@ def _frames(place: Path, rows: int) -> str:
     columns = read.columns[1:]
     some = (
         spark.read.format("omnigraph")
-        .options(type="Person", columns="age,weight", partition_rows=str(rows // 4))
+        .options(type="Person", columns="age,weight", filter="age = 7", partition_rows=str(rows // 4))
         .load(graph.uri)
     )
     plain = spark.read.parquet(parquet)

@@ -35,8 +35,8 @@ with og.spark.GraphLoad(spark, graph.uri, message="ports and lanes") as load:
     load.edges("Lane", lanes, src="start", dst="end")
 print(f"loaded {dict(load.result.nodes)} and {dict(load.result.edges)}")
 
-# %% Types are DataFrames, and filters reach their tables
-deep = spark.read.format("omnigraph").option("type", "Port").load(graph.uri).where("depth > 20")
+# %% Types are DataFrames; a condition is answered by the table
+deep = spark.read.format("omnigraph").options(type="Port", filter="depth > 20").load(graph.uri)
 print(f"deep ports: {[row['name'] for row in deep.collect()]}")
 
 # %% So are queries; joins with other DataFrames are Spark's

@@ -13,7 +13,19 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.coordinator import MAIN
 
 _WHERE = ("path", "graph")
-_READS = ("type", "branch", "version", "commit", "columns", "query", "query_name", "params", "partition_rows")
+_READS = (
+    "type",
+    "branch",
+    "version",
+    "commit",
+    "columns",
+    "query",
+    "query_name",
+    "params",
+    "filter",
+    "pushdown",
+    "partition_rows",
+)
 _WRITES = (
     "type",
     "branch",
@@ -45,6 +57,10 @@ class ReadOptions:
     query: str | None
     query_name: str | None
     params: Mapping[str, Any] | None
+    filter: str | None
+    """A condition that rows must satisfy, in SQL."""
+    pushdown: bool
+    """Whether Spark hands its own conditions over."""
     partition_rows: int
 
     @classmethod
@@ -59,8 +75,9 @@ class ReadOptions:
         for name in ("params", "query_name"):
             if name in given and "query" not in given:
                 raise BadRequest(f"the option `{name}` belongs to the option `query`", hint="leave it out")
-        if "columns" in given and "query" in given:
-            raise BadRequest("the option `columns` belongs to the option `type`", hint="return what you want in the query")
+        for name in ("columns", "filter", "pushdown"):
+            if name in given and "query" in given:
+                raise BadRequest(f"the option `{name}` belongs to the option `type`", hint="say it in the query")
         columns = None
         if "columns" in given:
             columns = tuple(name.strip() for name in given["columns"].split(",") if name.strip())
@@ -76,6 +93,8 @@ class ReadOptions:
             given.get("query"),
             given.get("query_name"),
             _params(given.get("params")),
+            given.get("filter"),
+            _flag(given, "pushdown"),
             _whole(given, "partition_rows", least=1) or 1 << 20,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.engines.spark.failures import carrying
-from omnigraph_sql.errors import BadRequest, Conflict
+from omnigraph_sql.errors import BadRequest, Conflict, Storage
 from omnigraph_sql.graph import Graph, connect
 from omnigraph_sql.manifest.coordinator import public_name
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
@@ -23,6 +23,7 @@ from omnigraph_sql.spark.options import ReadOptions
 from omnigraph_sql.spark.types import shown, shown_schema
 from omnigraph_sql.storage.columns import table_key, table_schema
 from omnigraph_sql.storage.fragments import fragments, scan_fragments
+from omnigraph_sql.storage.handles import SnapshotHandle
 from omnigraph_sql.storage.roots import resolve_root
 from omnigraph_sql.storage.tables import TableStorage, open_storage
 from omnigraph_sql.writes.engine import Engine
@@ -42,11 +43,14 @@ class Group(InputPartition):
 def read_schema(options: ReadOptions) -> pa.Schema:
     """The columns that a read gives, as Spark sees them."""
     engine = open_graph(options.uri, read_only=True)
-    snapshot_of(engine, options)
+    snapshot = snapshot_of(engine, options)
     if options.query is not None:
         with connect(options.uri, read_only=True) as graph:
             return shown_schema(graph.result_schema(options.query, options.query_name, options.params))
-    schema = table_schema(type_named(engine.catalog, options.type or ""))
+    type_ = type_named(engine.catalog, options.type or "")
+    schema = table_schema(type_)
+    if options.filter is not None:
+        _check_filter(engine, open_entry(engine, snapshot.entry(table_key(type_))), options.filter)
     for name in options.columns or ():
         if name not in schema.names:
             hint = did_you_mean(name, schema.names) or f"there are {', '.join(schema.names)}"
@@ -68,8 +72,18 @@ def reader_of(options: ReadOptions, columns: StructType) -> DataSourceReader:
         text = f"{options.type} has no column `{missing[0]}`"
         raise Conflict(text, reason="schema changed", hint="make the DataFrame again")
     entry = snapshot.entry(table_key(type_))
-    sizes = ((each.id, each.live) for each in fragments(open_entry(engine, entry), "id"))
-    return TableReader(options.uri, entry, schema, stored, _groups(sizes, options.partition_rows))
+    handle = open_entry(engine, entry)
+    groups = _groups(((each.id, each.live) for each in fragments(handle, "id")), options.partition_rows)
+    made = PushingReader if options.pushdown else TableReader
+    return made(options.uri, entry, schema, stored, groups, options.filter)
+
+
+def _check_filter(engine: Engine, handle: SnapshotHandle, filter: str) -> None:
+    try:
+        engine.storage.scan(handle, ["id"], filter, limit=1).read_all()
+    except Storage as error:
+        hint = "write it as in SQL, over the columns of the type: age >= 30 AND name LIKE 'A%'"
+        raise BadRequest(f"the option `filter` cannot be read: {filter}", hint=hint) from error
 
 
 def snapshot_of(engine: Engine, options: ReadOptions) -> Snapshot:
@@ -95,44 +109,18 @@ def _groups(sizes: Iterable[tuple[int, int]], most: int) -> list[Group]:
     return [*groups, Group(held)] if held else groups
 
 
-@dataclass(frozen=True)
-class _Pushing:
-    """What Spark calls to hand over filters.
-
-    Spark refuses readers that take filters unless a setting allows it, and tells them by the function they have. This one
-    looks like the function of readers that take none, so that a session without the setting reads, too: it filters itself.
-    """
-
-    reader: TableReader
-
-    @property
-    def __func__(self) -> Any:
-        return DataSourceReader.pushFilters
-
-    def __call__(self, filters: list[Any]) -> Iterator[Any]:
-        return self.reader.push(filters)
-
-
 class TableReader(DataSourceReader):
     """Reads groups of fragments of one version of a table."""
 
-    def __init__(self, uri: str, entry: Entry, schema: pa.Schema, stored: pa.Schema, groups: list[Group]) -> None:
+    def __init__(
+        self, uri: str, entry: Entry, schema: pa.Schema, stored: pa.Schema, groups: list[Group], filter: str | None
+    ) -> None:
         self._uri = uri
         self._entry = asdict(entry)
         self._schema = schema
         self._stored = stored
         self._groups = groups
-        self._conditions: list[str] = []
-        self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
-
-    def push(self, filters: list[Any]) -> Iterator[Any]:
-        """Take the filters that the table can answer; those that come back are Spark's."""
-        for each in filters:
-            found = condition(each, self._stored)
-            if found is None:
-                yield each
-            else:
-                self._conditions.append(found)
+        self._conditions: list[str] = [] if filter is None else [filter]
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each group of fragments."""
@@ -151,6 +139,23 @@ class TableReader(DataSourceReader):
         filter = " AND ".join(f"({each})" for each in self._conditions) or None
         for batch in scan_fragments(handle, partition.ids, self._schema.names, filter):
             yield shown(batch, self._schema)
+
+
+class PushingReader(TableReader):
+    """One that Spark hands conditions to.
+
+    Spark keeps what a reader made of the conditions of one query with the DataFrame, and a later query over it that has none
+    to hand over reads with those of the earlier one. So this is for frames that are used once, and has to be asked for.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 (Spark's name)
+        """Take the conditions that the table can answer; those that come back are Spark's."""
+        for each in filters:
+            found = condition(each, self._stored)
+            if found is None:
+                yield each
+            else:
+                self._conditions.append(found)
 
 
 class QueryReader(DataSourceReader):

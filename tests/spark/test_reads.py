@@ -89,10 +89,9 @@ def test_all_types_arrive_as_spark_has_them(spark: SparkSession, things: og.Grap
 
 
 @pytest.fixture(scope="module")
-def frames(spark: SparkSession, things: og.Graph) -> tuple[DataFrame, DataFrame]:
-    """The same rows, from the graph and from memory."""
-    found = frame(spark, things.uri, type="Thing")
-    return found, spark.createDataFrame(found.toArrow())
+def plain(spark: SparkSession, things: og.Graph) -> DataFrame:
+    """The same rows in memory."""
+    return spark.createDataFrame(frame(spark, things.uri, type="Thing").toArrow())
 
 
 @pytest.mark.parametrize(
@@ -125,16 +124,36 @@ def frames(spark: SparkSession, things: og.Graph) -> tuple[DataFrame, DataFrame]
         "l = -1152921504606846976",
     ],
 )
-def test_a_filter_gives_the_rows_that_spark_would_keep(frames: tuple[DataFrame, DataFrame], condition: str) -> None:
+def test_a_filter_gives_the_rows_that_spark_would_keep(
+    spark: SparkSession, things: og.Graph, plain: DataFrame, condition: str
+) -> None:
     """What the tables answer is compared with Spark's own answer over the same rows."""
-    found, plain = (sorted(row["key"] for row in each.where(condition).collect()) for each in frames)
+    found = frame(spark, things.uri, type="Thing", pushdown="true").where(condition)
 
-    assert found == plain
+    assert sorted(row["key"] for row in found.collect()) == sorted(row["key"] for row in plain.where(condition).collect())
+
+
+def test_a_frame_can_be_used_again(spark: SparkSession, things: og.Graph) -> None:
+    """Spark keeps what a reader made of one query's conditions, and would use it for the next query."""
+    found = frame(spark, things.uri, type="Thing")
+
+    assert found.where("key = 'full'").count() == 1
+    assert found.where("i = 7 or key = 'full'").count() == 2
+    assert found.count() == 3
+
+
+def test_a_condition_of_the_table(spark: SparkSession, things: og.Graph) -> None:
+    found = frame(spark, things.uri, type="Thing", filter="i < 0 OR `key` LIKE 'it''s%'", columns="key")
+
+    assert sorted(row["key"] for row in found.collect()) == ["full", "it's; -- `odd`"]
+    assert found.where("key = 'full'").count() == 1
+    with pytest.raises(og.errors.BadRequest, match="the option `filter` cannot be read"):
+        frame(spark, things.uri, type="Thing", filter="nome = 1")
 
 
 def test_filters_reach_the_tables(spark: SparkSession, things: og.Graph) -> None:
     """Spark has nothing left to filter by what the table has taken."""
-    found = frame(spark, things.uri, type="Thing").where("key = 'full' and i < 0")
+    found = frame(spark, things.uri, type="Thing", pushdown="true").where("key = 'full' and i < 0")
 
     plan = found._jdf.queryExecution().executedPlan().toString()
 
