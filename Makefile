@@ -9,7 +9,7 @@ METADATA := pyproject.toml omnigraph_sql/_version.py
 GOLDEN := tests/golden/test_golden.py
 STORE_SUITES := tests/invariants tests/crash tests/concurrency tests/unit/writes tests/property/test_writes.py tests/s3 \
 	$(GOLDEN)::test_write $(GOLDEN)::test_load_larger_than_memory $(GOLDEN)::test_read_another_way
-TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql ogsql tests bench
+TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql ogsql pyspark_omnigraph tests bench
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-s3 test-s3-all lint format grammar bench docs clean

@@ -14,6 +14,7 @@ from pathlib import Path
 from bench import compile as compile_suite
 from bench import queries as queries_suite
 from bench import search as search_suite
+from bench import spark as spark_suite
 from bench import sql as sql_suite
 from bench import store as store_suite
 from bench import writers as writers_suite
@@ -39,10 +40,11 @@ SUITES = {
     "store-huge": Suite(store_suite.HUGE_INTRO, store_suite.run_huge, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
     "queries": Suite(queries_suite.INTRO, queries_suite.run, (*queries_suite.PACKAGES, "pyarrow")),
     "search": Suite(search_suite.INTRO, search_suite.run, search_suite.PACKAGES),
+    "spark": Suite(spark_suite.INTRO, spark_suite.run, spark_suite.PACKAGES),
     "sql": Suite(sql_suite.INTRO, sql_suite.run, sql_suite.PACKAGES),
     "writers": Suite(writers_suite.INTRO, writers_suite.run, ("omnigraph-sql", "pylance", "lancedb")),
 }
-DEFAULT = ("compile", "store", "queries", "search", "sql", "writers")
+DEFAULT = ("compile", "store", "queries", "search", "spark", "sql", "writers")
 
 
 def main(arguments: list[str]) -> int:

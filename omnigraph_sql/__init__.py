@@ -13,9 +13,10 @@ from omnigraph_sql import _compat, errors
 from omnigraph_sql._version import __version__
 
 if TYPE_CHECKING:
+    from omnigraph_sql import spark
     from omnigraph_sql.graph import Graph, connect, init
 
-__all__ = ["Graph", "__version__", "connect", "errors", "init"]
+__all__ = ["Graph", "__version__", "connect", "errors", "init", "spark"]
 
 _compat.check_versions()
 
@@ -28,4 +29,8 @@ def __getattr__(name: str) -> Any:
         from omnigraph_sql import graph
 
         return getattr(graph, name)
+    if name == "spark":
+        from importlib import import_module
+
+        return import_module("omnigraph_sql.spark")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,6 +23,7 @@ __all__ = [
     "Compile",
     "Configuration",
     "Conflict",
+    "DataTestFailed",
     "EmbeddingFailed",
     "ExpectedVersionMismatch",
     "InitializationClaimed",
@@ -338,6 +339,24 @@ class SourceFailed(OmnigraphError):
         self.name = name
         self.source = source
         self.retryable = retryable
+
+
+class DataTestFailed(OmnigraphError):
+    """A test of a pipeline found rows that must not be there; nothing was published.
+
+    `test` is its name, `count` how many rows it found, and `rows` the first of them.
+    """
+
+    kind = "DataTestFailed"
+    http_status = 400
+
+    def __init__(
+        self, message: str, *, test: str, count: int, rows: tuple[dict[str, Any], ...], hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.test = test
+        self.count = count
+        self.rows = rows
 
 
 class Configuration(OmnigraphError):

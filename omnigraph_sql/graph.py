@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
-from omnigraph_sql.sql_door import SqlDoor
+from omnigraph_sql.sql_door import Preview, SqlDoor
 from omnigraph_sql.writes import branching, lifecycle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.load import LoadInput, LoadMode, LoadResult, check_mode
@@ -31,13 +32,17 @@ from omnigraph_sql.writes.load import load as run_load
 from omnigraph_sql.writes.mutation import MutationResult, bind_or_raise
 from omnigraph_sql.writes.mutation import mutate as run_mutation
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.reading import read_records, read_tables
+from omnigraph_sql.writes.reading import PlacedTables, read_records, read_tables
+from omnigraph_sql.writes.reading.model import Counted
 from omnigraph_sql.writes.recovery import sweep
-from omnigraph_sql.writes.rejects import Rejects, RejectTarget
+from omnigraph_sql.writes.rejects import RejectLimit, Rejects, RejectTarget
 from omnigraph_sql.writes.relational import RelationalWriter
-from omnigraph_sql.writes.staged import StagedLoad, publish_staged, stage_load
+from omnigraph_sql.writes.staged import StagedLoad, Step, publish_staged, stage_load
+from omnigraph_sql.writes.unpublished import abandoned, discard, record, staged_snapshot
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph_sql.engines.choosing import Engines
     from omnigraph_sql.engines.orders import Order
 
@@ -118,7 +123,7 @@ class Graph(SqlDoor):
 
         Returns when the first rows are there; a result of a few thousand rows is complete by then. The rest comes while the
         result is read. `timeout` bounds the seconds of work, `memory_limit` the bytes of rows that are worked on at a time.
-        `engine` is datafusion or duckdb; the rows are the same.
+        `engine` is datafusion, duckdb or spark; the rows are the same.
         """
         reader = self._engines().get(engine)
         order = self._order(source, name, params, branch, snapshot, version, limits(timeout, memory_limit))
@@ -129,6 +134,12 @@ class Graph(SqlDoor):
             query_name=order.query.name,
             target=snapshot or (branch if version is None else f"{branch}@{version}"),
         )
+
+    def result_schema(
+        self, source: str | Path, name: str | None = None, params: Mapping[str, Any] | None = None
+    ) -> pa.Schema:
+        """Names and types of the columns that a read query gives; it is not run."""
+        return self._order(source, name, params, MAIN, None, None, limits(None, None)).schema
 
     def explain(
         self,
@@ -212,25 +223,20 @@ class Graph(SqlDoor):
         message: str | None = None,
         idempotency_key: str | None = None,
         rejects: RejectTarget | None = None,
-        max_rejects: int | None = None,
+        max_rejects: RejectLimit | None = None,
     ) -> LoadResult:
         """Load records: a JSONL file, text or lines, or a mapping from type to a table or file.
 
         `mode` is append, merge or overwrite. With `base`, a missing branch is created from it first.
 
         The first faulty record fails the load. With `rejects` (a file, or a function called with each) all of them are
-        reported, and the load fails at the end; `max_rejects` allows that many to be left out.
+        reported, and the load fails at the end; `max_rejects` allows that many to be left out, or a share of them (`0.5%`).
         """
         self._require_writable()
         checked = check_mode(mode)
-        reported = None if rejects is None and max_rejects is None else Rejects(rejects, max_rejects)
-        try:
-            return self._load(
-                data, checked, branch, base, Provenance("Load", self._actor_for(actor), message, idempotency_key), reported
-            )
-        finally:
-            if reported is not None:
-                reported.deliver()
+        provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
+        with self._reported(rejects, max_rejects) as reported:
+            return self._load(data, checked, branch, base, provenance, reported)
 
     def _load(
         self, data: Any, mode: LoadMode, branch: str, base: str | None, provenance: Provenance, rejects: Rejects | None
@@ -256,14 +262,61 @@ class Graph(SqlDoor):
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
+        rejects: RejectTarget | Rejects | None = None,
+        max_rejects: RejectLimit | None = None,
+        on_step: Callable[[Step], None] = lambda _: None,
     ) -> StagedLoad:
         """Validate a load and write its files without making anything visible; `publish` does that later.
 
-        The result can be sent to another process: `StagedLoad.from_json(staged.to_json())`.
+        The result can be sent to another process: `StagedLoad.from_json(staged.to_json())`. `on_step` is told what begins:
+        read, validate, stage.
         """
         self._require_writable()
+        check_mode(mode)
         provenance = Provenance("Load", self._actor_for(actor), message, idempotency_key)
-        return stage_load(self._engine, self._input(data), mode=mode, branch=branch, provenance=provenance)
+        with self._reported(rejects, max_rejects) as reported:
+            given = self._input(data, reported)
+            staged = stage_load(self._engine, given, mode=mode, branch=branch, provenance=provenance, on_step=on_step)
+        if idempotency_key is not None:
+            record(self._engine, staged)
+        return staged
+
+    @contextmanager
+    def preview(self, staged: StagedLoad) -> Iterator[Preview]:
+        """A staged load as SQL will see it once it is published; nothing is visible to others, and nothing of it stays."""
+        self._require_writable()
+        with staged_snapshot(self._engine, staged) as snapshot, closing(self._previewed(snapshot)) as found:
+            yield found
+
+    def discard(self, staged: StagedLoad) -> None:
+        """Remove the files of a staged load that nobody is to publish any more."""
+        self._require_writable()
+        discard(self._engine, staged)
+
+    def discard_abandoned(self, idempotency_key: str) -> int:
+        """Remove what processes that have ended left of loads of this key, staged and not published; returns how many."""
+        self._require_writable()
+        found = abandoned(self._engine, idempotency_key)
+        for each in found:
+            discard(self._engine, each)
+        return len(found)
+
+    def published(self, idempotency_key: str, branch: str = MAIN) -> Commit | None:
+        """The commit of a branch that was published with an idempotency key, if there is one."""
+        head = self.snapshot(branch=branch).head
+        return None if head is None else self._engine.coordinator.journal.find_key(idempotency_key, head.graph_commit_id)
+
+    @contextmanager
+    def _reported(self, rejects: RejectTarget | Rejects | None, limit: RejectLimit | None) -> Iterator[Rejects | None]:
+        """Whoever notes rejected records, if somebody wants them; they are delivered at the end, whatever it is."""
+        if rejects is None and limit is None:
+            yield None
+            return
+        found = rejects if isinstance(rejects, Rejects) else Rejects(rejects, limit)
+        try:
+            yield found
+        finally:
+            found.deliver()
 
     def publish(
         self,
@@ -282,7 +335,10 @@ class Graph(SqlDoor):
             message if message is not None else given.message,
             idempotency_key if idempotency_key is not None else given.idempotency_key,
         )
-        return publish_staged(self._engine, staged, provenance).commit
+        outcome = publish_staged(self._engine, staged, provenance)
+        if outcome.replayed:
+            discard(self._engine, staged)  # another load of the same key came first
+        return outcome.commit
 
     def ingest(self, data: Any, *, branch: str, mode: str, base: str = MAIN, actor: str | None = None) -> LoadResult:
         """A load that creates its branch from `base` when it is missing."""
@@ -405,13 +461,16 @@ class Graph(SqlDoor):
         return self._actor if actor is None else _checked_actor(actor)
 
     def _input(self, data: Any, rejects: Rejects | None = None) -> LoadInput:
-        catalog, on_reject = self._engine.catalog, None if rejects is None else rejects.add
+        catalog, on_reject = self._engine.catalog, None if rejects is None else rejects.add_unread
         computes = self._embeddings is not None
+        if isinstance(data, PlacedTables):
+            placed = read_tables(data.tables, catalog, on_reject=on_reject, computes=computes, places=data.places)
+            return LoadInput(placed, data.places, rejects, self._embeddings)
         if isinstance(data, Mapping):
             tables = read_tables(data, catalog, on_reject=on_reject, computes=computes)
-            return LoadInput(tables, "row", rejects, self._embeddings)
+            return LoadInput(tables, Counted("row"), rejects, self._embeddings)
         records = read_records(data, catalog, on_reject=on_reject, computes=computes)
-        return LoadInput(records, "line", rejects, self._embeddings)
+        return LoadInput(records, Counted("line"), rejects, self._embeddings)
 
 
 def _checked_actor(actor: str | None) -> str | None:

@@ -63,7 +63,7 @@ class Result:
         self.graph_commit_id = graph_commit_id
         self.query_name = query_name
         self.target = target
-        self._run = run if named.names == schema.names else lambda: _Renamed(run(), named)
+        self._run = run if named is schema else lambda: _Renamed(run(), named)
         self._lock = threading.Lock()
         self._is_cancelled = False
         self._taken: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -169,7 +169,13 @@ class Result:
         }
 
     def _collected(self) -> pa.Table:
-        batches = [batch for batch in self]  # noqa: C416 (`list` would ask for the length, which collects)
+        source = self._take()
+        batches: list[pa.RecordBatch] = []
+        try:
+            while (batch := source.next()) is not None:
+                batches.append(batch)
+        finally:
+            source.close()
         return pa.Table.from_batches(batches, schema=self.schema)
 
     def _first(self, count: int) -> tuple[pa.Table, bool]:
@@ -197,7 +203,8 @@ class Result:
                 raise BadRequest("the query was cancelled", hint="run it again")
             source, self._fresh = self._fresh, None
         source = self._run() if source is None else source
-        self._taken.add(source)
+        if not source.is_done:
+            self._taken.add(source)
         return source
 
 
@@ -224,6 +231,8 @@ class _Renamed:
 def _distinct(schema: pa.Schema) -> pa.Schema:
     """A schema in which no name stands twice: SQL allows it, and a row with names could not hold both values."""
     taken = set(schema.names)
+    if len(taken) == len(schema.names):
+        return schema
     fields: list[pa.Field] = []
     for field in schema:
         name, number = field.name, 2
@@ -297,13 +306,11 @@ def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def _readable(column: pa.Array) -> pa.Array:
     """A column whose values Python has: times of SQL count nanoseconds, which only pandas can hold."""
     kind = column.type
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+    if getattr(kind, "unit", None) != "ns":
+        return column
+    if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
-    if pa.types.is_time64(kind) and kind.unit == "ns":
-        return column.cast(pa.time64("us"), safe=False)
-    if pa.types.is_duration(kind) and kind.unit == "ns":
-        return column.cast(pa.duration("us"), safe=False)
-    return column
+    return column.cast(pa.time64("us") if pa.types.is_time64(kind) else pa.duration("us"), safe=False)
 
 
 def json_rows(batch: pa.RecordBatch, *, javascript_safe: bool = False) -> Iterator[dict[str, Any]]:

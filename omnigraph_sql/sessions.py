@@ -47,6 +47,8 @@ class GraphSource:
     engine: Engine
     engines: Engines
     compiler: Compiler
+    shown: Snapshot | None = None
+    """What a branch shows in place of what it is at."""
     foreign: ForeignTables = field(default_factory=ForeignTables)
     files: dict[Path, None] = field(default_factory=dict)
     """Files with `.gq` queries that can be called by name."""
@@ -66,6 +68,8 @@ class GraphSource:
         coordinator = self.engine.coordinator
         if ref.commit is not None:
             return coordinator.at_commit(ref.commit)
+        if self.shown is not None and ref == Ref(self.shown.branch):
+            return self.shown
         return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
 
     def branches(self) -> list[str]:
@@ -120,8 +124,8 @@ class GraphSource:
 class Sessions:
     """Statements on a graph, and sessions of DataFusion and DuckDB."""
 
-    def __init__(self, engine: Engine, engines: Engines, compiler: Compiler) -> None:
-        self._source = GraphSource(engine, engines, compiler)
+    def __init__(self, engine: Engine, engines: Engines, compiler: Compiler, shown: Snapshot | None = None) -> None:
+        self._source = GraphSource(engine, engines, compiler, shown)
         self._statements: dict[str, Statements] = {}
         self.foreign = self._source.foreign
         """The foreign tables that statements and sessions show."""

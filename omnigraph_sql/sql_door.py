@@ -11,6 +11,7 @@ from omnigraph_sql.compiling import Compiler
 from omnigraph_sql.engines.limits import limits
 from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, relations
+from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.project import Project, find_project, load_project
 from omnigraph_sql.result import Result
 from omnigraph_sql.writes.engine import Engine
@@ -22,6 +23,24 @@ if TYPE_CHECKING:
     from omnigraph_sql.engines.sql.duck.session import DuckDBPyConnection
     from omnigraph_sql.engines.sql.names import Ref
     from omnigraph_sql.sessions import Sessions
+
+
+class Preview:
+    """A branch as it will be, for those who ask in SQL. Made by `Graph.preview`."""
+
+    def __init__(self, sessions: Sessions, branch: str) -> None:
+        self._sessions = sessions
+        self._branch = branch
+
+    def sql(self, text: str, params: Mapping[str, Any] | None = None) -> Result:
+        """Run an SQL statement that reads; names mean what they mean in `Graph.sql`."""
+        from omnigraph_sql.engines.sql.names import Ref
+
+        return self._sessions.sql(text, params, Ref(self._branch), "datafusion", limits())
+
+    def close(self) -> None:
+        """Let go of what statements left."""
+        self._sessions.close()
 
 
 class SqlDoor:
@@ -137,6 +156,13 @@ class SqlDoor:
 
             self._sql = Sessions(self._asked, self._engines_for_sql(), self._compiler_for_sql)
         return self._sql
+
+    def _previewed(self, snapshot: Snapshot) -> Preview:
+        from omnigraph_sql.engines.choosing import Engines
+        from omnigraph_sql.sessions import Sessions
+
+        engines = Engines(self._engines_for_sql().resources.unsaved())
+        return Preview(Sessions(self._asked, engines, self._compiler_for_sql, snapshot), snapshot.branch)
 
     def _close_sessions(self) -> None:
         if self._sql is not None:

@@ -39,6 +39,24 @@ def new() -> str:
     return _text(_claim(1))
 
 
+def first_of(seconds: float) -> str:
+    """The smallest id of a moment, in seconds since the epoch.
+
+    >>> first_of(0), first_of(1e9) < new()
+    ('00000000000000000000000000', True)
+    """
+    return _text(int(seconds * 1000) << _RANDOM_BITS)
+
+
+def is_ulid(text: str) -> bool:
+    """Whether a text is an id.
+
+    >>> is_ulid(new()), is_ulid("x")
+    (True, False)
+    """
+    return len(text) == LENGTH and not set(text) - set(ALPHABET)
+
+
 def new_many(count: int) -> pa.StringArray:
     """Fresh ids in ascending order, as an Arrow array.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from omnigraph_sql._version import __version__
-from omnigraph_sql.cli import graph_commands, sql_commands
+from omnigraph_sql.cli import graph_commands, pipeline_commands, sql_commands
 from omnigraph_sql.cli.options import FILE, json_option, require_command
 
 
@@ -163,5 +163,5 @@ def completion(shell: str) -> int:
     return about.completion(app, shell)
 
 
-for _command in (*graph_commands.COMMANDS, *sql_commands.COMMANDS):
+for _command in (*graph_commands.COMMANDS, *sql_commands.COMMANDS, *pipeline_commands.COMMANDS):
     app.add_command(_command)

@@ -166,7 +166,7 @@ def _query_options(command: Callable[..., int]) -> Callable[..., int]:
         graph_target(then="[NAME]"),
         click.option("--query", "path", type=FILE, metavar="FILE", help="The file with the query."),
         click.option("-e", "text", metavar="GQ", help="The query itself."),
-        read_options,
+        read_options("datafusion", "duckdb", "spark"),
     ]
     for decorate in reversed(decorators):
         command = decorate(command)

@@ -54,8 +54,8 @@ def branch_option(help_text: str) -> Callable[[F], F]:
     return click.option("--branch", default="main", show_default=True, metavar="NAME", help=help_text)
 
 
-def read_options(command: F) -> F:
-    """What every read has: parameters, the state of the graph, and limits."""
+def read_options(*engines: str) -> Callable[[F], F]:
+    """What every read has: parameters, the state of the graph, limits, and engines, the first of them by default."""
     decorators: list[Callable[[F], F]] = [
         click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
         click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
@@ -70,15 +70,19 @@ def read_options(command: F) -> F:
         ),
         click.option(
             "--engine",
-            type=click.Choice(["datafusion", "duckdb"]),
-            default="datafusion",
+            type=click.Choice(engines),
+            default=engines[0],
             show_default=True,
             help="What runs it.",
         ),
     ]
-    for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
+
+    def decorated(command: F) -> F:
+        for decorate in reversed(decorators):
+            command = decorate(command)
+        return command
+
+    return decorated
 
 
 config_option = click.option(

@@ -20,7 +20,7 @@ from omnigraph_sql.cli.options import (
 @graph_target(then="[STATEMENT]")
 @click.option("-e", "text", metavar="SQL", help="The statement, instead of the argument STATEMENT.")
 @click.option("--file", "path", type=FILE, metavar="FILE", help="A file with the statement.")
-@read_options
+@read_options("datafusion", "duckdb")
 @config_option
 @format_option(*ALL_FORMATS)
 @json_option("The same as --format json.")
@@ -56,7 +56,7 @@ def sql(
 
 @click.command("shell")
 @graph_target()
-@read_options
+@read_options("datafusion", "duckdb")
 @config_option
 @format_option(*TEXT_FORMATS)
 @click.option("--read-only", is_flag=True, help="Refuse mutations.")

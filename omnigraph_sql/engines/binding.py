@@ -52,7 +52,8 @@ class Binding:
 
 def bind_names(plan: SqlPlan, scope: Scope, execution: Execution) -> Binding:
     """Everything that a plan names, bound to the data of one snapshot and to the values of one run."""
-    scope = replace(scope, values={name: python_value(given, scope.params) for name, given in plan.inputs.items()})
+    if plan.inputs:
+        scope = replace(scope, values={name: python_value(given, scope.params) for name, given in plan.inputs.items()})
     relations = {name: bind_relation(scope, relation) for name, relation in plan.relations.items()}
     bounds = {}
     for name, function in plan.functions.items():

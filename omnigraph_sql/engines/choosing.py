@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.engines.orders import ReadEngine
 from omnigraph_sql.engines.resources import Resources
 from omnigraph_sql.errors import BadRequest, Configuration
-
-_COMING = ("spark",)
 
 
 class Engines:
@@ -55,12 +53,20 @@ def _duckdb(resources: Resources) -> ReadEngine:
     return DuckEngine(resources)
 
 
-_MAKERS: dict[str, Callable[[Resources], ReadEngine]] = {"datafusion": _datafusion, "duckdb": _duckdb}
+def _spark(resources: Resources) -> ReadEngine:
+    from omnigraph_sql.engines.spark.session import require_pyspark
+
+    require_pyspark()
+    from omnigraph_sql.engines.spark.queries import SparkEngine
+
+    return SparkEngine(resources)
 
 
-def unknown_engine(name: str) -> BadRequest:
+_MAKERS: dict[str, Callable[[Resources], ReadEngine]] = {"datafusion": _datafusion, "duckdb": _duckdb, "spark": _spark}
+
+
+def unknown_engine(name: str, known: Iterable[str] = _MAKERS) -> BadRequest:
     """The error of a name that no engine has."""
-    if name in _COMING:
-        return BadRequest(f"queries cannot run on {name} in this release", hint="use the engine datafusion or duckdb")
-    hint = did_you_mean(name, _MAKERS) or f"there is {' and '.join(_MAKERS)}"
+    *first, last = known
+    hint = did_you_mean(name, known) or f"there is {', '.join(first)} and {last}"
     return BadRequest(f"there is no engine `{name}`", hint=hint)

@@ -104,7 +104,7 @@ class QueryEngine:
                 scope = self.scope(order, execution)
                 planned = self._plans.of_query(order, scope)
                 if planned.plan.total is not None and scope.given.mode is None:
-                    number = pa.array([counted(scope, planned.plan.total)], pa.int64())
+                    number = pa.array(np.array([counted(scope, planned.plan.total)], np.int64))
                     execution.clock.check()
                     return Complete(pa.RecordBatch.from_arrays([number] * len(order.schema), schema=order.schema))
                 session = self._bound(planned, scope, execution)

@@ -28,7 +28,7 @@ from omnigraph_sql.engines.orders import READ_AHEAD_ROWS, Order
 from omnigraph_sql.engines.planning import Planned, Plans
 from omnigraph_sql.engines.resources import BATCH_ROWS, Resources
 from omnigraph_sql.engines.scope import Array, Scope
-from omnigraph_sql.engines.streaming import Fetched, Stream, awaited
+from omnigraph_sql.engines.streaming import Fetched, Portion, Stream, awaited
 from omnigraph_sql.engines.threads import in_thread
 from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest, OmnigraphError
@@ -43,19 +43,28 @@ _VECTOR_ROWS = 2048
 """How many rows DuckDB works on at a time."""
 _EXHAUSTED = re.compile(r"of size ([0-9.]+ [KMGT]?i?B\w*) \(([0-9.]+ [KMGT]?i?B\w*)/")
 _TYPES = {
+    pa.null(): sqltypes.SQLNULL,
     pa.bool_(): sqltypes.BOOLEAN,
+    pa.int8(): sqltypes.TINYINT,
+    pa.int16(): sqltypes.SMALLINT,
     pa.int32(): sqltypes.INTEGER,
     pa.int64(): sqltypes.BIGINT,
+    pa.uint8(): sqltypes.UTINYINT,
+    pa.uint16(): sqltypes.USMALLINT,
     pa.uint32(): sqltypes.UINTEGER,
     pa.uint64(): sqltypes.UBIGINT,
+    pa.float16(): sqltypes.FLOAT,
     pa.float32(): sqltypes.FLOAT,
     pa.float64(): sqltypes.DOUBLE,
     pa.string(): sqltypes.VARCHAR,
     pa.large_string(): sqltypes.VARCHAR,
+    pa.string_view(): sqltypes.VARCHAR,
+    pa.binary(): sqltypes.BLOB,
     pa.large_binary(): sqltypes.BLOB,
+    pa.binary_view(): sqltypes.BLOB,
     pa.date32(): sqltypes.DATE,
-    pa.timestamp("ms", "UTC"): sqltypes.TIMESTAMP_TZ,
-    pa.timestamp("us", "UTC"): sqltypes.TIMESTAMP_TZ,
+    pa.time64("us"): sqltypes.TIME,
+    pa.duration("us"): sqltypes.INTERVAL,
 }
 
 
@@ -70,6 +79,10 @@ def duck_type(kind: pa.DataType) -> sqltypes.DuckDBPyType:
         return duckdb.struct_type({each.name: duck_type(each.type) for each in kind})
     if pa.types.is_decimal(kind):
         return duckdb.decimal_type(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return sqltypes.TIMESTAMP if kind.tz is None else sqltypes.TIMESTAMP_TZ
+    if kind not in _TYPES:
+        raise BadRequest(f"DuckDB has no values of the type {kind}", hint="give a plain value of another type")
     return _TYPES[kind]
 
 
@@ -147,18 +160,18 @@ class Fetching:
         self._is_busy = self._is_closed = False
         _LIVE.add(self)
 
-    def ask(self, rows: int) -> Future[Fetched]:
+    def ask(self, portion: Portion) -> Future[Fetched]:
         """Read in a thread that nobody has to wait for: DuckDB itself cannot be left in the middle."""
-        return in_thread(partial(self.fetch, rows), self._session.connection.interrupt)
+        return in_thread(partial(self.fetch, portion), self._session.connection.interrupt)
 
-    def fetch(self, rows: int) -> Fetched:
-        """The next batches with so many rows together, and whether they are the last."""
+    def fetch(self, portion: Portion) -> Fetched:
+        """The next batches, and whether they are the last."""
         with self._lock:
             if self._is_closed:
                 raise BadRequest("the query was cancelled")
             self._is_busy = True
         try:
-            return self._read(rows)
+            return self._read(portion)
         except Exception as error:
             raise told(error, self._execution) from error
         finally:
@@ -167,19 +180,19 @@ class Fetching:
             if is_closed:
                 self._session.connection.close()
 
-    def _read(self, rows: int) -> Fetched:
+    def _read(self, portion: Portion) -> Fetched:
         connection = self._session.connection
         if connection.reader is None:
             connection.reader = self._session.begin(self._execution)
         batches: list[pa.RecordBatch] = []
-        while rows > 0:
+        is_enough = portion.taken()
+        while not batches or not is_enough(batches[-1]):
             self._execution.going()
             try:
                 batches.append(connection.reader.read_next_batch())
             except StopIteration:
                 connection.reader = None
                 return batches, True
-            rows -= batches[-1].num_rows
         return batches, False
 
     def close(self) -> None:

@@ -32,9 +32,20 @@ class Resources:
 
     def __init__(self, storage: TableStorage, embeddings: Embeddings, *, saves: bool) -> None:
         self._storage = storage
+        self.saves = saves
+        """Whether what is derived from tables may be kept beside them."""
         self._cache = RuntimeCache(storage, saves=saves)
         self._search = SearchCache(storage, saves=saves)
         self._embeddings = embeddings
+
+    def unsaved(self) -> Resources:
+        """Others for the same graph, of which nothing outlives them."""
+        return Resources(self._storage, self._embeddings, saves=False)
+
+    @property
+    def root(self) -> str:
+        """The address of the graph."""
+        return str(self._storage.objects.root)
 
     def scope(self, order: Order, allowed: Callable[[Vertex, ir.PropertyRef | None], pa.Table]) -> Scope:
         """What the names of an order's plans are bound to."""
@@ -62,7 +73,11 @@ class Resources:
                 rows = execution.first_rows
                 batch_rows = max(1, min(rows // 2, rows * execution.wide // found.destinations))
             finally:
-                self._cache.trim(self._search.nbytes_of, self._search.made)
+                self.trim()
+
+    def trim(self) -> None:
+        """Forget what was used longest ago, until the rest fits."""
+        self._cache.trim(self._search.nbytes_of, self._search.made)
 
     def prepare(self, catalog: Catalog, snapshot: Snapshot) -> None:
         """Make and keep what searches in the declared texts and vectors of a snapshot need."""

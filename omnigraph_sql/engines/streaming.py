@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import math
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -29,6 +31,32 @@ _LEAVING_SECONDS = 0.005
 _LONGEST_BATCH = 65_536
 T = TypeVar("T")
 
+
+@dataclass(frozen=True)
+class Portion:
+    """How much is fetched before the one who waits for it is told: that takes as long as a small batch does."""
+
+    rows: int
+    seconds: float = math.inf
+    """After so long fewer rows are enough, if there are any."""
+    size: float = math.inf
+    """In bytes; so are fewer rows that have this many."""
+
+    def taken(self) -> Callable[[pa.RecordBatch], bool]:
+        """Begins a portion: what it returns is told each batch, and says whether that was enough."""
+        rows, size, until = self.rows, self.size, time.monotonic() + self.seconds
+
+        def is_enough(batch: pa.RecordBatch) -> bool:
+            nonlocal rows, size
+            rows, size = rows - batch.num_rows, size - batch.nbytes
+            return rows <= 0 or size <= 0 or (rows < self.rows and time.monotonic() >= until)
+
+        return is_enough
+
+
+_NEXT = Portion(rows=1 << 17, seconds=0.01, size=4 << 20)
+"""What a reader gets who asks for the next batch."""
+
 Fetched: TypeAlias = tuple[list[pa.RecordBatch], bool]
 """Batches, and whether they are the last."""
 
@@ -36,10 +64,10 @@ Fetched: TypeAlias = tuple[list[pa.RecordBatch], bool]
 class Rows(Protocol):
     """The rows of one run, as an engine gives them."""
 
-    def ask(self, rows: int) -> Future[Fetched]:
-        """Fetch batches with so many rows together in another thread. Cancelling stops the engine."""
+    def ask(self, portion: Portion) -> Future[Fetched]:
+        """Fetch batches in another thread. Cancelling stops the engine."""
 
-    def fetch(self, rows: int) -> Fetched:
+    def fetch(self, portion: Portion) -> Fetched:
         """As `ask`, in this thread."""
 
     def close(self) -> None:
@@ -52,17 +80,17 @@ class Awaited:
     def __init__(self, source: Any) -> None:
         self._source = source
 
-    def ask(self, rows: int) -> Future[Fetched]:
+    def ask(self, portion: Portion) -> Future[Fetched]:
         """Have them awaited by the thread that does so for all queries."""
-        return asyncio.run_coroutine_threadsafe(_advance(self._source, rows), _loop())
+        return asyncio.run_coroutine_threadsafe(_advance(self._source, portion), _loop())
 
-    def fetch(self, rows: int) -> Fetched:
+    def fetch(self, portion: Portion) -> Fetched:
         """Poll the stream."""
         batches: list[pa.RecordBatch] = []
+        is_enough = portion.taken()
         for batch in self._source:
             batches.append(batch.to_pyarrow())
-            rows -= batches[-1].num_rows
-            if rows <= 0:
+            if is_enough(batches[-1]):
                 return batches, False
         return batches, True
 
@@ -100,7 +128,7 @@ class Stream:
     def read_ahead(self, rows: int) -> None:
         """Wait for so many rows, or for all. A short run is done in this thread, which saves waiting for others."""
         if not self.is_done:
-            self._fetch(rows, self._await if self._execution.left is None else self._run)
+            self._fetch(Portion(rows), self._await if self._execution.left is None else self._run)
         self._execution.left = None
 
     def next(self) -> pa.RecordBatch | None:
@@ -108,7 +136,7 @@ class Stream:
         self._execution.is_shown = True
         reading()
         if not self._ready and not self.is_done:
-            self._fetch(1, self._await)
+            self._fetch(_NEXT, self._await)
         if self._ready:
             return self._ready.popleft()
         read()
@@ -135,11 +163,11 @@ class Stream:
         self._ready.clear()
         _LIVE.discard(self)
 
-    def _fetch(self, rows: int, ask: Callable[[Rows, int], Fetched]) -> None:
+    def _fetch(self, portion: Portion, ask: Callable[[Rows, Portion], Fetched]) -> None:
         assert self._source is not None
         try:
             with self._execution.clock.running():
-                batches, is_last = ask(self._source, rows)
+                batches, is_last = ask(self._source, portion)
             fits = [self._fit(batch) for batch in batches]
         except BaseException:
             self.close()
@@ -154,16 +182,16 @@ class Stream:
             if session is not None:
                 session.finished()
 
-    def _run(self, source: Rows, rows: int) -> Fetched:
+    def _run(self, source: Rows, portion: Portion) -> Fetched:
         with translated(self._execution):
-            found = source.fetch(rows)
+            found = source.fetch(portion)
         self._execution.going()
         return found
 
-    def _await(self, source: Rows, rows: int) -> Fetched:
+    def _await(self, source: Rows, portion: Portion) -> Fetched:
         execution = self._execution
         _raise_if(execution.failure)
-        self._waiting = source.ask(rows)
+        self._waiting = source.ask(portion)
         try:
             return awaited(self._waiting, execution)
         finally:
@@ -191,13 +219,13 @@ def _raise_if(failure: BaseException | None) -> None:
         raise failure
 
 
-async def _advance(source: Any, rows: int) -> Fetched:
-    """The next batches with so many rows together, and whether they are the last."""
+async def _advance(source: Any, portion: Portion) -> Fetched:
+    """The next batches, and whether they are the last."""
     batches: list[pa.RecordBatch] = []
+    is_enough = portion.taken()
     async for batch in source:
         batches.append(batch.to_pyarrow())
-        rows -= batches[-1].num_rows
-        if rows <= 0:
+        if is_enough(batches[-1]):
             return batches, False
     return batches, True
 

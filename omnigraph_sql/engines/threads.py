@@ -80,5 +80,7 @@ def _see_off() -> None:
     """Daemon threads that were stopped in the middle of a query get a moment to end before what they hold on to is gone."""
     until = time.monotonic() + _UNWINDING_SECONDS
     for thread in list(_readers):
-        if thread.daemon and thread is not threading.current_thread():
+        # A thread that Python did not start has only a stand-in, which cannot be waited for.
+        is_ours = not isinstance(thread, threading._DummyThread)
+        if is_ours and thread.daemon and thread is not threading.current_thread():
             thread.join(max(0.0, until - time.monotonic()))

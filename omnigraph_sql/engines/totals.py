@@ -12,8 +12,6 @@ from omnigraph_sql.engines.masks import matching, matching_among
 from omnigraph_sql.engines.scope import Scope
 from omnigraph_sql.engines.traversal import with_key
 from omnigraph_sql.engines.weights import MOST, Counts, all_weights, too_many, weights_at
-from omnigraph_sql.planner.estimate import key_values
-from omnigraph_sql.planner.logical import Vertex
 from omnigraph_sql.planner.plan import Total
 from omnigraph_sql.planner.values import python_value
 
@@ -24,7 +22,7 @@ def counted(scope: Scope, total: Total) -> int:
         return scope.rows(total.vertex.table_key)
     if total.vertex.is_free:
         return _sum(all_weights(scope, total.branches, scope.rows(total.vertex.table_key)))
-    at = _allowed(scope, total.vertex)
+    at = _allowed(scope, total)
     for negation in total.vertex.negations:
         assert negation.branches is not None
         at = at[weights_at(scope, negation.branches, at) == 0]
@@ -32,17 +30,18 @@ def counted(scope: Scope, total: Total) -> int:
 
 
 def _sum(weights: Counts) -> int:
-    if float(weights.sum(dtype=np.float64)) >= MOST:
+    # To sum them as other numbers takes several times as long as to look for the largest.
+    if float(weights.max(initial=0)) * len(weights) >= MOST and float(weights.sum(dtype=np.float64)) >= MOST:
         raise too_many()
     return int(weights.sum())
 
 
-def _allowed(scope: Scope, vertex: Vertex) -> Counts:
-    """The nodes that satisfy the conditions of a vertex, all of which are plain."""
+def _allowed(scope: Scope, total: Total) -> Counts:
+    """The nodes that satisfy the conditions of the vertex, all of which are plain."""
+    vertex = total.vertex
     conditions, _ = vertex.conditions
-    key = key_values(scope.catalog, vertex)
-    if key is not None:
-        values = [python_value(value, scope.params) for value in key]
+    if total.key is not None:
+        values = [python_value(value, scope.params) for value in total.key]
         found = with_key(scope, scope.catalog.nodes[vertex.type], values)
         if found is not None:
             return matching_among(scope, vertex.table_key, conditions, found)

@@ -66,8 +66,9 @@ def with_key(scope: Scope, node: NodeType, values: list[Any]) -> npt.NDArray[np.
         found = entity_id(node, dict(zip(node.key, map(_as_json, values), strict=True)))
     except CompileError:
         return None
-    positions = scope.table(f"node:{node.name}").find(pa.array([found], pa.string()), scope.given)
-    return positions[positions >= 0]
+    assert found is not None
+    position = scope.table(f"node:{node.name}").position(found, scope.given)
+    return np.array([position] if position >= 0 else [], np.int64)
 
 
 def _as_json(value: Any) -> Any:

@@ -38,10 +38,11 @@ Numbers = npt.NDArray[np.float64]
 
 def weights_at(scope: Scope, branches: tuple[Branch, ...], at: Counts) -> Counts:
     """The product of what the branches on a vertex send to some of its nodes; 0 for -1."""
-    found = (at >= 0).astype(np.int64)
+    found: Counts | None = None
     for branch in branches:
-        found = product(found, _sent_to(scope, branch, at))
-    return found
+        sent = _sent_to(scope, branch, at)
+        found = sent if found is None else product(found, sent)
+    return (at >= 0).astype(np.int64) if found is None else found
 
 
 def is_at_hand(scope: Scope, branches: tuple[Branch, ...]) -> bool:

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from omnigraph_sql import failpoints
@@ -83,7 +84,7 @@ class ManifestCoordinator:
             text = self.table.incarnation(lineage(branch))
         except NotFound:
             raise self._no_branch(branch) from None
-        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        return _short(text)
 
     def _no_branch(self, branch: str) -> NotFound:
         if branch != MAIN and self.table.has_branch(branch):
@@ -216,6 +217,11 @@ class ManifestCoordinator:
         self.table.delete_branch(name)
         self.forget(name)
         failpoints.hit("branch_delete.after_ref")
+
+
+@lru_cache(_SNAPSHOTS)
+def _short(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def public_name(branch: str) -> str:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from omnigraph_compiler import Catalog, ir
 from omnigraph_sql.planner.aggregates import rows_are_groups, told_apart
-from omnigraph_sql.planner.estimate import Estimate
+from omnigraph_sql.planner.estimate import Estimate, key_values
 from omnigraph_sql.planner.expressions import operand
 from omnigraph_sql.planner.lift import lift
 from omnigraph_sql.planner.logical import Facts, Logical, Pattern, Scan, Vertex
@@ -25,12 +25,12 @@ def build(plan: ir.ReadPlan, catalog: Catalog, facts: Facts) -> SqlPlan:
     draft.hanging = dict(query.hanging)
     draft.heaviest = _heaviest(draft, query)
     tree = shown_rows(draft, matched(draft, Frame(None), query.steps), query)
-    total = _total(query)
+    total = _total(catalog, query)
     found = _finished(draft, tree, query if total is None else query.with_note("counted without making rows"))
     return replace(found, total=total)
 
 
-def _total(query: Logical) -> Total | None:
+def _total(catalog: Catalog, query: Logical) -> Total | None:
     """What a query counts, if all it does is count the matches of one vertex and of what hangs on it."""
     if not isinstance(query.output, ir.Aggregate) or query.may_be_void or (query.limit and query.limit.count < 1):
         return None
@@ -43,7 +43,7 @@ def _total(query: Logical) -> Total | None:
         return None
     match query.steps:
         case (Scan(vertex),) if not vertex.conditions[1] and all(each.branches is not None for each in vertex.negations):
-            return Total(vertex, query.branches(vertex.variable))
+            return Total(vertex, query.branches(vertex.variable), key_values(catalog, vertex))
     return None
 
 

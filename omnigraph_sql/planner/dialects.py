@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from omnigraph_sql.planner.plan import SqlPlan
+from omnigraph_sql.planner.spark_types import spark_type
+from omnigraph_sql.planner.values import Value, kind_of
 
 _PREFIX = "og_"
 """What the names of our functions begin with where an engine would take them for functions of its own."""
+
+_MOST_ROWS = 2**31 - 17
+"""Spark counts rows with 32 bits, and sorts no more than these at once."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,12 @@ class Dialect:
     """What the names of functions begin with."""
     parameter: str = "$"
     """What a parameter begins with."""
-    stage: str = "TABLE"
-    """What the rows of a query become for those after it."""
+    stage: str = "CREATE TABLE"
+    """What makes a table of the rows of a query, for those after it."""
     words: Mapping[str, str] = field(default_factory=dict)
     """Functions that it has under another name."""
-    adapt: Callable[[exp.Expression], None] = lambda _: None
-    """Changes in a tree what the engine writes otherwise."""
+    adapt: Callable[[exp.Expression, Mapping[str, Value]], None] = lambda _, __: None
+    """Changes in a tree what the engine writes otherwise, given what its parameters are."""
 
     @property
     def is_another(self) -> bool:
@@ -59,7 +64,7 @@ class Dialect:
 
     def made(self, name: str, query: Statement) -> str:
         """The text that makes a table of a query."""
-        return f"CREATE {self.stage} {name} AS {query.sql}"
+        return f"{self.stage} {name} AS {query.sql}"
 
     def statements(self, plan: SqlPlan, *, pretty: bool = False) -> Statements:
         """The text of a plan."""
@@ -74,7 +79,7 @@ class Dialect:
                     node.set("this", self.function(node.this) if ours else self.words.get(node.this, node.this))
                 elif node.this in variables:
                     node.set("this", variables[node.this])
-            self.adapt(tree)
+            self.adapt(tree, plan.values)
             return tree
 
         def statement(tree: exp.Expression) -> Statement:
@@ -107,25 +112,48 @@ def _variables(trees: Iterable[exp.Expression]) -> Iterator[str]:
         yield from (str(node.this) for node in tree.find_all(exp.Identifier) if str(node.this).startswith("$"))
 
 
-def _for_spark(tree: exp.Expression) -> None:
+def _for_spark(tree: exp.Expression, values: Mapping[str, Value]) -> None:
+    for limit in tree.find_all(exp.Limit):
+        if int(limit.expression.name) > _MOST_ROWS:
+            limit.set("expression", exp.Literal.number(_MOST_ROWS))
+    _keep_together(tree)
     for node in list(tree.find_all(exp.Parameter, exp.Unnest)):
-        if isinstance(node, exp.Parameter):
-            node.replace(exp.Placeholder(this=node.name))
-        else:
+        if isinstance(node, exp.Unnest):
             unfolded = exp.Anonymous(this="EXPLODE", expressions=node.expressions)
             node.replace(exp.alias_(unfolded, node.alias, quoted=True))
+            continue
+        # What is given for a parameter has the type of a Python value, and null has none.
+        kind, marker = kind_of(values[node.name]), exp.Placeholder(this=node.name)
+        node.replace(marker if kind is None else exp.cast(marker, spark_type(kind), dialect="spark"))
+
+
+def _keep_together(tree: exp.Expression) -> None:
+    """Cut rows before anything is fetched for them.
+
+    Spark takes a limit behind the functions of the select around it. There it is no longer one of sorted rows: of rows in
+    several parts it would take some, not the first.
+    """
+    for cte in [each for each in tree.find_all(exp.CTE) if each.this.args.get("limit") is not None]:
+        name = cte.alias
+        rows = exp.select("*").from_(exp.to_table(f"{name}_cut")).hint("COALESCE(1)", dialect="spark")
+        whole = exp.CTE(this=rows, alias=exp.TableAlias(this=exp.to_identifier(name)))
+        cte.set("alias", exp.TableAlias(this=exp.to_identifier(f"{name}_cut")))
+        beside = cte.parent
+        assert beside is not None
+        place = beside.expressions.index(cte) + 1
+        beside.set("expressions", [*beside.expressions[:place], whole, *beside.expressions[place:]])
 
 
 DIALECTS: Mapping[str, Dialect] = {
     # The grammar of DataFusion is close to that of Postgres.
     "datafusion": Dialect("postgres"),
-    "duckdb": Dialect("duckdb", folds_case=True, prefix=_PREFIX, stage="TEMP TABLE"),
+    "duckdb": Dialect("duckdb", folds_case=True, prefix=_PREFIX, stage="CREATE TEMP TABLE"),
     "spark": Dialect(
         "spark",
         folds_case=True,
         prefix=_PREFIX,
         parameter=":",
-        stage="TEMPORARY VIEW",
+        stage="CACHE TABLE",
         words={"array_has": "array_contains", "starts_with": "startswith"},
         adapt=_for_spark,
     ),

@@ -136,7 +136,4 @@ def is_degree(branch: Branch) -> bool:
 
 def is_walkable(branches: tuple[Branch, ...]) -> bool:
     """Whether all conditions on the way are plain, so that they can be seen to for any nodes at any time."""
-    return all(
-        not branch.tree.vertex.negations and not branch.tree.vertex.conditions[1] and is_walkable(branch.tree.branches)
-        for branch in branches
-    )
+    return all(branch.is_plain for branch in branches)

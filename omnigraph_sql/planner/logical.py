@@ -100,6 +100,12 @@ class Branch:
         # What is sent along branches is looked up by them in every run, and they are deep.
         return hash((self.edge, self.direction, self.tree, self.stored))
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all conditions on the way are plain."""
+        vertex = self.tree.vertex
+        return not vertex.negations and not vertex.conditions[1] and all(each.is_plain for each in self.tree.branches)
+
 
 @dataclass(frozen=True)
 class Tree:

@@ -26,6 +26,8 @@ class Total:
 
     vertex: Vertex
     branches: tuple[Branch, ...]
+    key: tuple[Input, ...] | None
+    """The values of the vertex's whole key, if they are given."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,12 +11,12 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.planner.lexing import Token, tokens_of
 
-_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+_OPTIONS = ("analyze", "format")
 DIALECTS = {"datafusion": "postgres", "duckdb": "duckdb", "spark": "spark", "postgres": "postgres", "ansi": ""}
 
 
@@ -76,78 +77,93 @@ def replaced_calls(text: str, function: str, replace: Callable[[Call], str]) -> 
     return text
 
 
-def tables_named(text: str) -> list[tuple[list[str], bool]] | None:
-    """The names of tables in a DuckDB statement, and whether each may be one that the statement itself gives to a query.
-
-    None if this parser cannot read what DuckDB can.
-    """
-    try:
-        tree = sqlglot.parse_one(text, read="duckdb")
-    except SqlglotError:
-        return None
-    if tree.find(exp.Command) is not None:
-        return None
-    local = {each.alias.lower() for each in tree.find_all(exp.CTE)}
-    named = [
-        [part.name for part in each.parts] for each in tree.find_all(exp.Table) if isinstance(each.this, exp.Identifier)
-    ]
-    return [(parts, len(parts) == 1 and parts[0].lower() in local) for parts in named]
-
-
 def renamed_schema(text: str, schema: str, name: str) -> str:
     """A DuckDB statement with another name for a schema, wherever a table follows it."""
     found = [
         token
-        for token, after in pairwise(_tokens(text))
-        if token.text.lower() == schema and token.token_type in _NAMES and after.token_type == TokenType.DOT
+        for token, after in pairwise(tokens_of(text))
+        if token.name is not None and token.name.lower() == schema and after.text == "."
     ]
     for token in reversed(found):
-        text = f"{text[: token.start]}{name}{text[token.end + 1 :]}"
+        text = f"{text[: token.start]}{name}{text[token.end :]}"
     return text
 
 
-def without_parameters(text: str) -> str:
-    """A DuckDB statement with NULL for each parameter: the names in it are the same."""
-    found = [(token, after) for token, after in pairwise(_tokens(text)) if token.token_type == TokenType.PARAMETER]
-    for token, after in reversed(found):
-        text = f"{text[: token.start]}NULL{text[after.end + 1 :]}"
-    return text
+def unexplained(text: str) -> tuple[str, str]:
+    """The words before the query that a DuckDB statement asks to explain, if it does, and the rest.
+
+    >>> unexplained("explain /* how */ analyze (format json) select 1")
+    ('explain analyze ( format json )', 'select 1')
+    >>> unexplained("explain (select 1)")[1], unexplained("select 'explain'")
+    ('(select 1)', ('', "select 'explain'"))
+    """
+    tokens = tokens_of(text)
+    if not _is_word(tokens, 0, "explain"):
+        return "", text
+    place = 2 if _is_word(tokens, 1, "analyze") else 1
+    if place < len(tokens) and tokens[place].text == "(" and _is_word(tokens, place + 1, *_OPTIONS):
+        place = _closing(tokens, place) + 1
+    start = tokens[place].start if place < len(tokens) else len(text)
+    return " ".join(token.text for token in tokens[:place]), text[start:]
 
 
-def _tokens(text: str) -> Sequence[Token]:
-    try:
-        return sqlglot.tokenize(text, read="duckdb")
-    except SqlglotError as error:
-        raise BadRequest(f"the statement cannot be read: {str(error).splitlines()[0]}") from error
+def is_sampled(text: str) -> bool:
+    r"""Whether a statement asks for a sample of a table.
+
+    >>> is_sampled("select * from t tablesample (10)"), is_sampled("select 'tablesample', \"tablesample\" from t")
+    (True, False)
+    """
+    return "tablesample" in text.lower() and any(_is_word([token], 0, "tablesample") for token in tokens_of(text))
+
+
+def state_written(text: str) -> str | None:
+    """A table with a state after a sign, as in `from person@draft`, which SQL has no such name for; None if there is none.
+
+    >>> state_written("select a from main.person@feature/x p"), state_written("select a @ b from t")
+    ('person@feature/x', None)
+    """
+    tokens = tokens_of(text)
+    for place, (token, sign) in enumerate(pairwise(tokens)):
+        first = place
+        while first > 1 and tokens[first - 1].text == ".":
+            first -= 2
+        if sign.text == "@" and token.end == sign.start and token.name is not None and _is_table(tokens, first):
+            after = re.match(r"[\w/.-]+", text[sign.end :])
+            return None if after is None else f"{token.name}@{after[0]}"
+    return None
+
+
+def _is_word(tokens: Sequence[Token], place: int, *words: str) -> bool:
+    return place < len(tokens) and tokens[place].kind == "word" and tokens[place].text.lower() in words
 
 
 def _calls(text: str, function: str) -> Sequence[Call]:
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     found = []
     for place, token in enumerate(tokens[:-1]):
-        opens = tokens[place + 1].token_type == TokenType.L_PAREN
-        if opens and token.text.lower() == function and token.token_type == TokenType.VAR and _is_table(tokens, place):
+        if tokens[place + 1].text == "(" and _is_word(tokens, place, function) and _is_table(tokens, place):
             last = _closing(tokens, place + 1)
-            inside = text[tokens[place + 1].end + 1 : tokens[last].start]
-            found.append(Call(token.start, tokens[last].end + 1, _arguments(function, inside)))
+            arguments = _arguments(function, tokens[place + 2 : last])
+            found.append(Call(token.start, tokens[last].end, arguments))
     return found
 
 
 def _is_table(tokens: Sequence[Token], place: int) -> bool:
     """Whether a name stands where a table does."""
-    return place > 0 and tokens[place - 1].token_type in (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
+    return place > 0 and (_is_word(tokens, place - 1, "from", "join") or tokens[place - 1].text == ",")
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int:
     depth = 0
     for place in range(opening, len(tokens)):
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[place].token_type, 0)
+        depth += {"(": 1, ")": -1}.get(tokens[place].text, 0)
         if depth == 0:
             return place
     raise BadRequest("a parenthesis is not closed", hint="close it")
 
 
-def _arguments(function: str, text: str) -> tuple[Any, ...]:
+def _arguments(function: str, tokens: Sequence[Token]) -> tuple[Any, ...]:
+    text = " ".join(token.text for token in tokens)  # apart: this parser takes `$a,$` for the beginning of a text
     try:
         parsed = sqlglot.parse_one(f"SELECT {function}({text})", read="duckdb")
     except SqlglotError as error:
@@ -161,6 +177,8 @@ def _value(function: str, argument: exp.Expression) -> Any:
     match argument:
         case exp.Parameter() | exp.Placeholder():
             return Parameter(argument.name)
+        case exp.RawString():
+            return argument.name
         case exp.Literal() | exp.Neg() | exp.Boolean() | exp.Null():
             return argument.to_py()
         case exp.Array():

@@ -110,6 +110,23 @@ def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
             )
 
 
+def kind_of(value: Value) -> pa.DataType | None:
+    """The type that a value has whatever it is; None for a number to compare with: it may be beyond those of a column."""
+    match value:
+        case Plain():
+            return arrow_type(value.type)
+        case Member():
+            return arrow_type(value.column.item)
+        case Listed():
+            return pa.list_(arrow_type(replace(value.column, nullable=True)))
+        case Positive():
+            return pa.float64()
+        case Decided():
+            return pa.bool_()
+        case Compared():
+            return None if value.column.scalar in (*INTEGERS, *FLOATS) else arrow_type(value.column)
+
+
 def python_value(expr: ir.ParamRef | ir.Constant, params: Mapping[str, Any]) -> Any:
     """A literal or parameter as a plain Python value."""
     if isinstance(expr, ir.ParamRef):

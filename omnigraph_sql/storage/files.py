@@ -52,8 +52,8 @@ class LocalFiles:
     def is_newest(self, name: str, version: int) -> bool:
         # Versions follow one another without a gap, and the file of one appears in the moment it lands.
         place = f"{self._root}/{name}"
-        later, this = (f"{place}/{version_name(each)}" for each in (version + 1, version))
-        return not os.path.exists(later) and os.path.exists(this)
+        is_last = not os.path.exists(f"{place}/{version_name(version + 1)}")
+        return is_last and os.path.exists(f"{place}/{version_name(version)}")
 
 
 class AcknowledgedFiles:

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph_sql.storage.faults import guarded
 from omnigraph_sql.storage.handles import SnapshotHandle
 
-__all__ = ["FragmentInfo", "fragments", "stored_values"]
+__all__ = ["FragmentInfo", "fragments", "scan_fragments", "stored_values"]
 
 BATCH_ROWS = 1 << 16
 
@@ -75,3 +76,21 @@ def _deleted(dataset: Any, found: Iterable[Any]) -> dict[int, npt.NDArray[np.int
         gone[(addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)] = False
         out[fragment.fragment_id] = np.flatnonzero(gone)
     return out
+
+
+def scan_fragments(
+    handle: SnapshotHandle, ids: Sequence[int], columns: Sequence[str], filter: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Columns of the rows of some fragments; in no order, so that files are read while others are worked on."""
+    wanted = set(ids)
+    chosen = [each for each in handle._dataset.get_fragments() if each.fragment_id in wanted]
+    with guarded(handle.path):
+        scanner = handle._dataset.scanner(
+            columns=list(columns),
+            filter=filter,
+            fragments=chosen,
+            batch_size=BATCH_ROWS,
+            scan_in_order=False,
+            blob_handling="all_binary",
+        )
+        yield from scanner.to_reader()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -15,21 +15,31 @@ from omnigraph_sql.storage.handles import SnapshotHandle
 _BATCH_ROWS = 1 << 16
 
 
+class Conditions(Protocol):
+    """What the conditions mean that engines hand over."""
+
+    def columns(self, filter: Any) -> list[str]:
+        """The columns that a condition is about."""
+
+    def satisfying(self, batch: pa.RecordBatch, filter: Any) -> pa.RecordBatch:
+        """The rows of a batch that satisfy it."""
+
+
 class LazyTable(pads.Dataset):  # type: ignore[misc]
     """A table whose columns are known and whose rows are not read yet. Blobs are bytes.
 
-    `satisfying` gives the rows of a batch that satisfy a condition, for those that Lance does not take.
+    `conditions` is for the conditions that Lance does not take.
     """
 
     def __init__(
         self,
         columns: pa.Schema,
         opened: Callable[[], SnapshotHandle],
-        satisfying: Callable[[pa.RecordBatch, Any], pa.RecordBatch],
+        conditions: Conditions,
     ) -> None:
         self._columns = columns
         self._opened = opened
-        self._satisfying = satisfying
+        self._conditions = conditions
 
     @property
     def schema(self) -> pa.Schema:
@@ -104,8 +114,10 @@ class _Scan:
         return reader
 
     def _filtered(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        for batch in self._scanned(self.table.schema.names, None):
-            yield self.table._satisfying(batch, self.filter).select(columns)
+        conditions = self.table._conditions
+        needed = list(dict.fromkeys([*columns, *conditions.columns(self.filter)]))
+        for batch in self._scanned(needed, None):
+            yield conditions.satisfying(batch, self.filter).select(columns)
 
 
 def _rows(count: int) -> pa.RecordBatch:

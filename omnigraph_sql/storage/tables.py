@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering, LanceOperation, Transaction
 from lance.fragment import write_fragments
+from lance.schema import LanceSchema
 
 from omnigraph_sql.errors import Conflict, Internal, NotFound, Storage, VersionReclaimed
 from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_session, stage_new
@@ -30,8 +31,10 @@ from omnigraph_sql.storage.folding import folded
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
 from omnigraph_sql.storage.indexing import IndexSpec, IndexState
 from omnigraph_sql.storage.layout import btree_covers, fragments
+from omnigraph_sql.storage.names import table_name
 from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.parts import fragments_of
 from omnigraph_sql.storage.references import branches_of
 from omnigraph_sql.storage.roots import Root
 from omnigraph_sql.storage.row_stage import Rows, RowStage
@@ -110,6 +113,12 @@ class TableStorage:
             if len(self._handles) > _HANDLES:
                 self._handles.popitem(last=False)
 
+    def forget(self, path: str, branch: str | None, version: int) -> None:
+        """Let go of the handles to a version, which is about to go away."""
+        with self._lock:
+            for key in [each for each in self._handles if each[:3] == (path, branch, version)]:
+                del self._handles[key]
+
     def open_head(self, path: str, branch: str | None) -> SnapshotHandle:
         """The newest version of a table on a branch."""
         return self._open(path, branch, None)
@@ -124,7 +133,7 @@ class TableStorage:
 
     def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
         self.calls["open"] += 1
-        uri = self.objects.uri(_name(path, branch))
+        uri = self.objects.uri(table_name(path, branch))
         try:
             dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
         except LANCE_ERRORS as error:
@@ -144,7 +153,7 @@ class TableStorage:
     def _durable(self, handle: SnapshotHandle, *others: str) -> SnapshotHandle:
         """The same handle, its new files and other named ones on disk if that is asked for."""
         with guarded(handle.path):
-            self.objects.files.flush_version(_name(handle.path, handle.branch), handle._dataset, self.calls)
+            self.objects.files.flush_version(table_name(handle.path, handle.branch), handle._dataset, self.calls)
         self.objects.files.flush_objects((f"{handle.path}/{each}" for each in others), self.calls)
         return handle
 
@@ -261,6 +270,18 @@ class TableStorage:
         count = sum(fragment.num_rows for fragment in operation.fragments)
         return self._staged(handle, transaction, mode, operation_id, count)
 
+    def stage_parts(
+        self, handle: SnapshotHandle, entries: Iterable[Any], mode: Literal["append", "overwrite"], operation_id: str
+    ) -> StagedHandle:
+        """Fragments that others wrote on this lineage, as one write."""
+        self.calls["stage"] += 1
+        fragments = fragments_of(entries)
+        is_append = mode == "append"
+        schema = LanceSchema.from_pyarrow(self.schema(handle))
+        operation = LanceOperation.Append(fragments) if is_append else LanceOperation.Overwrite(schema, fragments)
+        transaction = Transaction(handle.version, operation, uuid=str(uuid.uuid4()))
+        return self._staged(handle, transaction, mode, operation_id, sum(each.num_rows for each in fragments))
+
     def stage_merge_insert(
         self, handle: SnapshotHandle, rows: Rows, operation_id: str, keys: Sequence[str] = ("id",)
     ) -> StagedHandle:
@@ -329,7 +350,7 @@ class TableStorage:
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
     ) -> StagedHandle:
-        self.objects.files.require_whole(_name(handle.path, handle.branch), new_fragments(transaction.operation))
+        self.objects.files.require_whole(table_name(handle.path, handle.branch), new_fragments(transaction.operation))
         if kind in ("append", "merge", "rows"):
             transaction.operation = self._folded(handle, transaction.operation) or transaction.operation
         transaction.transaction_properties = {OPERATION_ID: operation_id}
@@ -342,7 +363,7 @@ class TableStorage:
         try:
             found = folded(handle._dataset, operation)
             if found is not None:
-                self.objects.files.require_whole(_name(handle.path, handle.branch), new_fragments(found))
+                self.objects.files.require_whole(table_name(handle.path, handle.branch), new_fragments(found))
         except (*LANCE_ERRORS, Storage):
             return None
         return found
@@ -427,11 +448,6 @@ class TableStorage:
 
     def table_exists(self, path: str) -> bool:
         return self.objects.has_version(path)
-
-
-def _name(path: str, branch: str | None) -> str:
-    """Where the files of a table branch are, below the root."""
-    return path if branch is None else f"{path}/tree/{branch}"
 
 
 def _is_wide(type_: pa.DataType) -> bool:

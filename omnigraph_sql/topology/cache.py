@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from omnigraph_compiler import EdgeType
-from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.adjacency import GraphIndex
 from omnigraph_sql.topology.kept import Kept
@@ -33,26 +33,32 @@ class RuntimeCache:
 
     def table(self, snapshot: Snapshot, table_key: str) -> TableData:
         """The columns of a table as a snapshot shows it."""
-        entry = snapshot.entry(table_key)
-        key = version_of(entry)
         with self._lock:
-            if key not in self._tables:
-                self._tables[key] = TableData(self._storage, entry, self._shelf)
-            self._tables.move_to_end(key)
-            return self._tables[key]
+            return self._table(snapshot.entry(table_key))
 
     def index(self, snapshot: Snapshot, edge: EdgeType) -> GraphIndex:
         """The adjacency of an edge type as a snapshot shows it."""
         keys = (f"edge:{edge.name}", f"node:{edge.source}", f"node:{edge.target}")
-        tables = [self.table(snapshot, key) for key in keys]
-        place = tuple(table.version for table in tables)
+        entries = [snapshot.entry(key) for key in keys]
+        place = tuple([version_of(entry) for entry in entries])
         with self._lock:
-            if place not in self._indexes:
-                self._indexes[place] = GraphIndex(*tables)
+            tables = [self._table(entry) for entry in entries]
+            found = self._indexes.get(place)
+            if found is None:
+                found = self._indexes[place] = GraphIndex(*tables)
             self._indexes.move_to_end(place)
             while len(self._indexes) > INDEXES:
                 self._indexes.popitem(last=False)
-            return self._indexes[place]
+            return found
+
+    def _table(self, entry: Entry) -> TableData:
+        """The columns of a version of a table, which is now the one used last."""
+        key = version_of(entry)
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = TableData(self._storage, entry, self._shelf)
+        self._tables.move_to_end(key)
+        return found
 
     def indexes(self) -> list[GraphIndex]:
         """The adjacencies that are kept, the one used last at the end."""

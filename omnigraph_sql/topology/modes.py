@@ -31,11 +31,10 @@ class Settings:
 
 def settings() -> Settings:
     """The settings of the environment. A value that is none counts as not given, with a warning."""
-    default = Settings()
     return Settings(
         _mode(),
-        positive("OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER", default.max_frontier),
-        positive("OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", default.max_hops),
+        positive("OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER", Settings.max_frontier),
+        positive("OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", Settings.max_hops),
     )
 
 
@@ -89,11 +88,12 @@ class Meter:
 
 def _mode() -> Mode | None:
     given = os.environ.get("OMNIGRAPH_TRAVERSAL_MODE", "").strip().lower()
+    if not given:
+        return None
     for mode in get_args(Mode):
         if given == mode:
             return mode  # type: ignore[no-any-return]
-    if given:
-        _ignored("OMNIGRAPH_TRAVERSAL_MODE", given, "`indexed` or `csr`")
+    _ignored("OMNIGRAPH_TRAVERSAL_MODE", given, "`indexed` or `csr`")
     return None
 
 

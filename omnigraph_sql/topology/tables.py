@@ -18,6 +18,7 @@ from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.topology.ids import make_ids, stored_ids
 from omnigraph_sql.topology.kept import Kept
 from omnigraph_sql.topology.modes import FEW, REQUEST, SCATTERED, Meter, Settings
+from omnigraph_sql.topology.ranks import Ranks, numeric_ranks, text_ranks
 from omnigraph_sql.topology.shelf import Shelf, TableVersion, nbytes, version_of
 from omnigraph_udfs.ids import IdIndex
 
@@ -39,6 +40,7 @@ class TableData:
         self._storage = storage
         self._kept = Kept()
         self._meters: defaultdict[str, Meter] = defaultdict(Meter)
+        self._types: dict[str, pa.DataType] = {}
 
     @property
     def version(self) -> TableVersion:
@@ -84,8 +86,11 @@ class TableData:
 
     def type_of(self, name: str) -> pa.DataType:
         """The Arrow type of a column, without reading it."""
-        kind = self._kept.get("schema", lambda: self._storage.schema(self.handle)).field(name).type
-        return pa.large_binary() if isinstance(kind, pa.BaseExtensionType) else kind
+        found = self._types.get(name)
+        if found is None:
+            kind = self._kept.get("schema", lambda: self._storage.schema(self.handle)).field(name).type
+            found = self._types[name] = pa.large_binary() if isinstance(kind, pa.BaseExtensionType) else kind
+        return found
 
     def column(self, name: str) -> pa.Array:
         """A whole column; its strings and lists have long offsets if they are too large for short ones."""
@@ -102,6 +107,22 @@ class TableData:
     def coded(self, name: str) -> pa.DictionaryArray:
         """A column of texts as numbers: those of the texts among all that are different, in their order."""
         return self._kept.get(f"coded {name}", lambda: _coded(self.column(name)))
+
+    def ranks(self, name: str, *, few_values: bool) -> Ranks | None:
+        """A column as numbers that compare like its values, if it is in memory and they are made in no time.
+
+        So are those of texts that the caller knows to be of a few values, or that are not many.
+        """
+        found = self._kept.peek(f"ranks {name}")
+        if found is None and self._kept.peek(f"column {name}") is not None:
+            found = self._kept.get(f"ranks {name}", lambda: self._ranks(name, few_values) or "none")
+        return found if isinstance(found, Ranks) else None
+
+    def _ranks(self, name: str, few_values: bool) -> Ranks | None:
+        column = self.column(name)
+        if not pa.types.is_string(column.type):
+            return numeric_ranks(column)
+        return text_ranks(self.coded(name)) if few_values or self.size <= REQUEST else None
 
     def gather(self, name: str, given: Settings, *, comparable: bool) -> Callable[[pa.Array], pa.Array]:
         """From positions to the values of a column, which is read as a whole only if that pays."""
@@ -191,6 +212,11 @@ class TableData:
                 places[at] = batch.column("_rowoffset").to_numpy()
         rows: Positions = pc.fill_null(pc.index_in(asked.cast(pa.string()), value_set=wanted), -1).to_numpy()
         return places[rows]
+
+    def position(self, id_: str, given: Settings) -> int:
+        """The position of one id, -1 if it is not there."""
+        known = self.known_ids()
+        return int(self.find(pa.array([id_], pa.string()), given)[0]) if known is None else known.position(id_)
 
     def _asks_for_ids(self, count: int, given: Settings) -> bool:
         if self.known_ids() is not None or count == 0:

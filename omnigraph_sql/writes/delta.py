@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +27,33 @@ _ROW_BYTES: Final = 64
 """What the columns that checks look at take per row, roughly."""
 
 
+class Held(Protocol):
+    """Rows that are kept somewhere, with their places, and can be read again and again in their order."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table, `AT` and `EXPLICIT`."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory, roughly."""
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether they are too many to be held in memory together."""
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, or some columns of them."""
+
+
 class TableRows:
     """Rows of one table with the places they came from. They can be read many times."""
 
-    def __init__(self, spool: Spool, hidden: pa.Array | None = None) -> None:
+    def __init__(self, spool: Held, hidden: pa.Array | None = None) -> None:
         self._spool = spool
         self._hidden = hidden
         self.num_rows: int = spool.num_rows - (0 if hidden is None else len(hidden))
@@ -49,6 +72,11 @@ class TableRows:
             explicit = pa.array(np.zeros(batch.num_rows, dtype=np.bool_))
             spool.append(pa.RecordBatch.from_arrays([*batch.columns, places, explicit], schema=spool.schema))
         return TableRows(spool)
+
+    @property
+    def untouched(self) -> Held | None:
+        """What holds the rows, if these are all of them."""
+        return self._spool if self._hidden is None else None
 
     @property
     def is_large(self) -> bool:
@@ -126,7 +154,8 @@ class Image:
         self._divided: dict[tuple[object, ...], list[Spool]] = {}
 
     def _part_count(self) -> int:
-        if self._workspace is None or not self._workspace.has_spilled:
+        is_large = any(delta.rows.is_large for delta in self.deltas.values())
+        if self._workspace is None or not (is_large or self._workspace.has_spilled):
             return 1
         committed = [self.snapshot.entry(key).row_count for key in self.deltas if key in self.snapshot.entries]
         incoming = [delta.rows.num_rows for delta in self.deltas.values()]

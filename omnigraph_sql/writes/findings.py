@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.errors import KeyConflict, OmnigraphError, ValidationFailed
+from omnigraph_sql.writes.reading.model import Places
 
 AT: Final = "__at"
 """The column of places: the line or row of the input that a row came from, or its number in a mutation."""
@@ -38,9 +39,9 @@ class Finding:
         row: Row = self.rows.slice(place, 1).to_pylist()[0]
         return row
 
-    def error(self, row: Row, unit: str | None) -> OmnigraphError:
-        """The error that one of the rows causes; `unit` is what the input is counted in."""
-        place = f"{unit} {row[AT]}: " if unit is not None and row[AT] is not None else ""
+    def error(self, row: Row, places: Places | None) -> OmnigraphError:
+        """The error that one of the rows causes; `places` tells where in the input it is."""
+        place = f"{places.at(row[AT])}: " if places is not None and row[AT] is not None else ""
         message = place + self.text(row)
         if self.is_conflict:
             return KeyConflict(message, table_key=self.table_key, id=row["id"], hint=self.hint)
@@ -53,7 +54,7 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def raise_first(findings: Iterable[Finding], unit: str | None = None) -> None:
+def raise_first(findings: Iterable[Finding], places: Places | None = None) -> None:
     """Raise the error of the row that came first."""
     best: tuple[float, Finding, Row] | None = None
     for finding in findings:
@@ -62,4 +63,4 @@ def raise_first(findings: Iterable[Finding], unit: str | None = None) -> None:
         if best is None or place < best[0]:
             best = (place, finding, row)
     if best is not None:
-        raise best[1].error(best[2], unit)
+        raise best[1].error(best[2], places)

@@ -20,16 +20,18 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.columns import table_schema
-from omnigraph_sql.writes.delta import EXPLICIT, Image, TableDelta, TableRows, plain, with_places
+from omnigraph_sql.writes.delta import EXPLICIT, Held, Image, TableDelta, TableRows, plain, with_places
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.findings import AT, Finding, raise_first
 from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
 from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.reading import TableBatch
+from omnigraph_sql.writes.reading.model import Counted, Places
 from omnigraph_sql.writes.rejects import Rejects
 from omnigraph_sql.writes.spool import Spool, Workspace
 from omnigraph_sql.writes.validate import STATE_CHECKS, Check, existing_ids, input_findings, repeated_ids, value_findings
 
+LINES = Counted("line")
 LoadMode = Literal["append", "merge", "overwrite"]
 MODES: tuple[LoadMode, ...] = ("append", "merge", "overwrite")
 INPUT_CHECKS: Mapping[LoadMode, tuple[Check, ...]] = {
@@ -74,10 +76,10 @@ class LoadResult:
 
 @dataclass(frozen=True)
 class LoadInput:
-    """What is loaded: batches of rows, and what their records are counted in."""
+    """What is loaded: batches of rows, and what the numbers of their records mean."""
 
     batches: Iterable[TableBatch]
-    unit: str = "line"
+    places: Places = LINES
     rejects: Rejects | None = None
     """Where faulty records go; without it the first one fails the load."""
     embeddings: Embeddings | None = None
@@ -88,10 +90,11 @@ class LoadInput:
 class Incoming:
     """All records of a load, put aside by table."""
 
-    unit: str
+    places: Places
     rejects: Rejects | None
-    spools: dict[str, Spool] = field(default_factory=dict)
-    sources: dict[str, str | None] = field(default_factory=dict)
+    spools: dict[str, Held] = field(default_factory=dict)
+    sources: dict[str, Callable[[int], str | None]] = field(default_factory=dict)
+    """What the record at a place came from: a file, where there is one."""
 
 
 def check_mode(mode: str) -> LoadMode:
@@ -115,8 +118,15 @@ def prepare_load(
     engine: Engine, data: LoadInput, workspace: Workspace, *, mode: str, branch: str
 ) -> Callable[[Snapshot], Prepared[LoadResult]]:
     """Read all records and check their values; the result validates them against a snapshot."""
+    check_mode(mode)
+    return prepare_incoming(engine, collect(engine, data, workspace), workspace, mode=mode, branch=branch)
+
+
+def prepare_incoming(
+    engine: Engine, incoming: Incoming, workspace: Workspace, *, mode: str, branch: str
+) -> Callable[[Snapshot], Prepared[LoadResult]]:
+    """A load of records that are put aside already; the result validates them against a snapshot."""
     checked = check_mode(mode)
-    incoming = collect(engine, data, workspace)
 
     def prepare(snapshot: Snapshot) -> Prepared[LoadResult]:
         return _prepare(engine, snapshot, incoming, workspace, LoadResult(branch, checked, {}, {}, None))
@@ -126,34 +136,41 @@ def prepare_load(
 
 def collect(engine: Engine, data: LoadInput, workspace: Workspace) -> Incoming:
     """Read everything; rows with faulty values are reported or left out."""
-    incoming = Incoming(data.unit, data.rejects)
+    incoming = Incoming(data.places, data.rejects)
+    spools: dict[str, Spool] = {}
     for batch in data.batches:
         type_ = engine.type_of(batch.table_key)
         given = batch.rows if data.embeddings is None else fill(type_, batch.rows, data.embeddings)
-        if batch.table_key not in incoming.spools:
-            incoming.spools[batch.table_key] = workspace.spool(with_places(table_schema(type_)))
-        schema = incoming.spools[batch.table_key].schema
+        if batch.table_key not in spools:
+            spools[batch.table_key] = incoming.spools[batch.table_key] = workspace.spool(with_places(table_schema(type_)))
+        schema = spools[batch.table_key].schema
         rows = pa.RecordBatch.from_arrays([*given.columns, batch.lines, batch.explicit_id], schema=schema)
-        incoming.sources[batch.table_key] = batch.source
+        incoming.sources[batch.table_key] = source = _always(batch.source)
+        if data.rejects is not None:
+            data.rejects.read += rows.num_rows
         findings = value_findings(type_, batch.table_key, pa.Table.from_batches([rows]))
         if data.rejects is None:
-            raise_first(findings, data.unit)
+            raise_first(findings, data.places)
         else:
-            rows = _leave_out(rows, findings, data.rejects, data.unit, batch.source)
-        incoming.spools[batch.table_key].append(rows)
+            rows = leave_out(rows, findings, data.rejects, data.places, source)
+        spools[batch.table_key].append(rows)
     if data.rejects is not None:
         data.rejects.mark()
     return incoming
 
 
-def _leave_out(
-    rows: pa.RecordBatch, findings: Iterable[Finding], rejects: Rejects, unit: str, source: str | None
+def _always(source: str | None) -> Callable[[int], str | None]:
+    return lambda _: source
+
+
+def leave_out(
+    rows: pa.RecordBatch, findings: Iterable[Finding], rejects: Rejects, places: Places, source: Callable[[int], str | None]
 ) -> pa.RecordBatch:
     """The rows without those that were found, each of which is reported once."""
     seen = pa.array([], pa.int64())
     for finding in findings:
         fresh = _not_in(finding, seen)
-        rejects.add_finding(fresh, unit, source)
+        rejects.add_finding(fresh, places, source)
         seen = pa.concat_arrays([seen, plain(fresh.rows.column(AT))])
     return rows.filter(pc.invert(pc.is_in(rows.column(AT), value_set=seen))) if len(seen) else rows
 
@@ -206,7 +223,7 @@ def _first_findings(image: Image, checks: Iterable[Check], incoming: Incoming) -
     """
     for each in checks:
         if incoming.rejects is None:
-            raise_first(each(image), incoming.unit)
+            raise_first(each(image), incoming.places)
         elif found := list(each(image)):
             return found
     return []
@@ -222,7 +239,7 @@ def _reject(given: Mapping[str, TableRows], found: Iterable[Finding], incoming: 
             raise finding.error(finding.rows.filter(pc.is_null(finding.rows.column(AT))).slice(0, 1).to_pylist()[0], None)
         key = finding.table_key
         fresh = _not_in(finding, seen.get(key, pa.array([], pa.int64())))
-        incoming.rejects.add_finding(fresh, incoming.unit, incoming.sources[key])
+        incoming.rejects.add_finding(fresh, incoming.places, incoming.sources[key])
         places = plain(fresh.rows.column(AT))
         seen[key] = pa.concat_arrays([seen[key], places]) if key in seen else places
     for key, places in seen.items():

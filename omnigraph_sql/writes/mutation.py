@@ -97,11 +97,13 @@ def mutate(
 
 
 def bind_or_raise(query: Query, params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The parameters of a query, typed, with the instant of `now()`."""
+    """The parameters of a query, typed, with the instant of `now()` if it asks for that."""
     try:
         bound = bind_params(query, params)
     except CompileError as error:
         raise BadRequest(error.message, code=error.code, hint=error.hint) from None
+    if not query.uses_now:
+        return bound
     now = datetime.datetime.now(datetime.UTC)
     return bound | {ir.NOW: now.replace(microsecond=now.microsecond // 1000 * 1000)}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import BadRequest
@@ -22,7 +23,9 @@ from omnigraph_sql.writes.staging import needs_fork, stage_tables
 
 DIRECTORY = "_staged"
 FORMAT = 3
-_LOAD_ID = re.compile(f"[{ulid.ALPHABET}]{{{ulid.LENGTH}}}")
+Step = Literal["read", "validate", "stage"]
+"""What staging a load does, in this order."""
+_LOAD_ID = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class StagedLoad:
     nodes: tuple[tuple[str, int], ...]
     edges: tuple[tuple[str, int], ...]
     provenance: Provenance
+    rejected: int = 0
+    """Records that were left out because they break a rule."""
 
     @property
     def branch(self) -> str:
@@ -84,9 +89,18 @@ class StagedLoad:
                 tuple((name, count) for name, count in entry["nodes"]),
                 tuple((name, count) for name, count in entry["edges"]),
                 Provenance(**entry["provenance"]),
+                entry.get("rejected", 0),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadRequest(f"this is not a staged load: {error}", hint="stage it again with this release") from None
+
+
+def check_load_id(load_id: str) -> str:
+    """An id that names a directory of its own."""
+    if not _LOAD_ID.fullmatch(load_id):
+        hint = "use letters, digits, `-` and `_`, at most 128, beginning with a letter or digit"
+        raise BadRequest(f"`{load_id}` cannot be the id of a load", hint=hint)
+    return load_id
 
 
 def _check_names(load_id: str, spools: list[str | None]) -> None:
@@ -98,17 +112,39 @@ def _check_names(load_id: str, spools: list[str | None]) -> None:
             raise ValueError("it names rows outside of its directory")
 
 
-def stage_load(engine: Engine, data: LoadInput, *, mode: str, branch: str, provenance: Provenance) -> StagedLoad:
-    """Validate records and write their files; nothing becomes visible."""
+def stage_load(
+    engine: Engine,
+    data: LoadInput,
+    *,
+    mode: str,
+    branch: str,
+    provenance: Provenance,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> StagedLoad:
+    """Validate records and write their files; nothing becomes visible. `on_step` is told what begins."""
     name = engine.coordinator.require(branch)
-    load_id = ulid.new()
     with Workspace() as workspace:
+        on_step("read")
         prepare = prepare_load(engine, data, workspace, mode=mode, branch=name)
-        snapshot = engine.coordinator.fresh(name)
-        prepared = prepare(snapshot)
-        attempt = Attempt(snapshot, prepared)
-        stage_tables(engine, attempt)
-        tables = tuple(_table(engine, load_id, attempt, write) for write in prepared.writes)
+        return stage_prepared(engine, name, prepare, provenance, on_step)
+
+
+def stage_prepared(
+    engine: Engine,
+    name: str,
+    prepare: Callable[[Snapshot], Prepared[LoadResult]],
+    provenance: Provenance,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> StagedLoad:
+    """Validate records that were read and write their files."""
+    load_id = ulid.new()
+    on_step("validate")
+    snapshot = engine.coordinator.fresh(name)
+    prepared = prepare(snapshot)
+    attempt = Attempt(snapshot, prepared)
+    on_step("stage")
+    stage_tables(engine, attempt)
+    tables = tuple(_table(engine, load_id, attempt, write) for write in prepared.writes)
     return StagedLoad(
         load_id,
         SnapshotRef(name, snapshot.manifest_version, snapshot.commit_id, snapshot.incarnation),
@@ -118,6 +154,7 @@ def stage_load(engine: Engine, data: LoadInput, *, mode: str, branch: str, prove
         tuple(prepared.result.nodes.items()),
         tuple(prepared.result.edges.items()),
         provenance,
+        prepared.result.rejected,
     )
 
 
@@ -136,7 +173,14 @@ def publish_staged(engine: Engine, staged: StagedLoad, provenance: Provenance | 
     check_incarnation(staged.branch, staged.base.incarnation, engine.coordinator.incarnation(staged.branch))
     snapshot = engine.coordinator.at_version(staged.branch, staged.base.manifest_version)
     given = provenance or staged.provenance
-    result = LoadResult(staged.branch, staged.mode, dict(staged.nodes), dict(staged.edges), None)  # type: ignore[arg-type]
+    result = LoadResult(
+        staged.branch,
+        staged.mode,  # type: ignore[arg-type]
+        dict(staged.nodes),
+        dict(staged.edges),
+        None,
+        rejected=staged.rejected,
+    )
     writes = tuple(TableWrite(table.table_key, table.operation) for table in staged.tables)
     base = Attempt(snapshot, Prepared(writes, frozenset(staged.reads), result, strict=True))
     # Rows that wait outside of tables are gone after the first publish: look first whether this is a repetition.

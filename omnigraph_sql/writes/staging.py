@@ -7,6 +7,7 @@ from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.operation import Attempt, T, TableWrite
+from omnigraph_sql.writes.parts import PartRows
 from omnigraph_sql.writes.upsert import stage_upsert
 
 
@@ -50,5 +51,8 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
         # Given a stream, whose size it cannot know, Lance takes several times as long to join a few rows.
         given = write.rows.reader() if write.rows.is_large else write.rows.table()
         return storage.stage_merge_insert(handle, given, operation_id, keys=write.keys or ("id",))
+    held = write.rows.untouched
+    if isinstance(held, PartRows) and held.is_on(handle):
+        return storage.stage_parts(handle, held.fragments, "append" if write.kind == "append" else "overwrite", operation_id)
     stage = storage.stage_append if write.kind == "append" else storage.stage_overwrite
     return stage(handle, write.rows.reader(), operation_id)

@@ -281,6 +281,7 @@ def test_branches_and_states(graph: Path) -> None:
     assert back.out == f"n\n0\n@{first}: version 1 of main, commit {first}\n"
     assert (unknown.status, unknown.err) == (1, "error: there is no branch `feature/y`\nhint: did you mean `feature/x`?\n")
     assert "no version 99" in shell(graph, "\\at 99").err
+    assert "\\branch main goes to it" in shell(graph, "\\at main").err
     assert shell(graph, "\\at nothing").status == shell(graph, "", "--branch", "none").status == 1
     assert "is the beginning of 2 commits" in shell(graph, f"\\at {first[:5]}").err
 

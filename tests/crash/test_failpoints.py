@@ -130,8 +130,13 @@ ELSEWHERE = {
     "classify.fresh_read",
     "stamp.after_annotation",
     "stamp.after_run_branches",
+    "pipeline.post_stage",
+    "pipeline.during_tests",
+    "pipeline.post_tests_pre_publish",
+    "remote.before_publish",
+    "remote.after_publish",
 }
-"""Failpoints with tests of their own, below or in the files beside and under tests/invariants."""
+"""Failpoints with tests of their own, below or in the files beside and under tests/invariants, pipeline and spark."""
 
 
 def rule(point: str, action: str) -> str:
@@ -672,7 +677,8 @@ def test_every_failpoint_of_the_code_is_tested_and_every_tested_one_exists() -> 
 
 def test_every_failpoint_named_elsewhere_is_used_in_a_test() -> None:
     tests = Path(__file__).parents[1]
-    files = [path for part in ("crash", "invariants") for path in sorted((tests / part).glob("test_*.py"))]
+    parts = ("crash", "invariants", "pipeline", "spark")
+    files = [path for part in parts for path in sorted((tests / part).glob("test_*.py"))]
     text = "".join(path.read_text("utf-8") for path in files)
 
     assert [name for name in sorted(ELSEWHERE) if text.count(name) < 2] == []

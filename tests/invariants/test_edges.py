@@ -67,6 +67,7 @@ MAPPING: list[tuple[type[errors.OmnigraphError], int, int, bool]] = [
     (errors.VersionReclaimed, 1, 410, False),
     (errors.EmbeddingFailed, 1, 502, False),
     (errors.SourceFailed, 1, 502, False),
+    (errors.DataTestFailed, 1, 400, False),
     (errors.Configuration, 2, 400, False),
     (errors.Storage, 1, 500, False),
     (errors.Internal, 1, 500, False),

@@ -10,7 +10,7 @@ import pytest
 import omnigraph_sql
 
 ROOT = Path(omnigraph_sql.__file__).parent.parent
-PACKAGES = {"omnigraph_compiler", "omnigraph_udfs", "omnigraph_sql", "ogsql"}
+PACKAGES = {"omnigraph_compiler", "omnigraph_udfs", "omnigraph_sql", "ogsql", "pyspark_omnigraph"}
 DATA_FILES = {
     "omnigraph_compiler/grammar/schema.lark",
     "omnigraph_compiler/grammar/query.lark",
@@ -57,7 +57,7 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     python = environment / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
 
-    for package in PACKAGES:
+    for package in PACKAGES - {"pyspark_omnigraph"}:  # which only Spark imports
         location = run(python, "-I", "-c", f"import {package}; print({package}.__file__)")
         assert Path(location.strip()).is_relative_to(environment)
     assert omnigraph_sql.__version__ in run(environment / "bin" / "ogsql", "--version")

@@ -75,3 +75,23 @@ def test_a_name_in_quotes_is_a_name(graph: og.Graph, engine: str, text: str) -> 
             graph.sql(statement, engine=engine)
         assert isinstance(failure.value, NotFound) or "names no state" in str(failure.value), failure.value
     assert rows(graph, "select count(*) from Person", engine) == [(2,)]
+
+
+@SMALL
+@given(text=TEXTS)
+@example(text="$x,$")
+def test_what_duckdb_takes_for_a_text_or_a_comment_is_nothing_else(graph: og.Graph, text: str) -> None:
+    inside = text.replace("*", "").replace("$t$", "")
+    asked = "query q() { match { $p: Person } return { $p.name as n } }"
+    statement = f"select $t${inside}$t$ as v, $a as a,$b as b /* {inside} from gq('x') */ from gq($q) order by n limit 1"
+
+    assert rows(graph, statement, "duckdb", a=1, b=2, q=asked) == [(inside, 1, 2)]
+
+
+def test_to_explain_says_nothing_on_the_side(
+    graph: og.Graph, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for engine in ENGINES:
+        assert rows(graph, "explain analyze select name from Person where name = $x", engine, x="Ann")
+    assert caplog.records == []
+    assert capfd.readouterr().err == ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import weakref
@@ -18,7 +21,7 @@ import pytest
 from datafusion import SessionContext
 
 import omnigraph_sql as og
-from omnigraph_sql.errors import BadRequest, NotFound, ResourceLimit
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError, ResourceLimit
 from tests.sql.graphs import make, person
 
 COUNT = 'select count(*) as n from "Person"'
@@ -161,6 +164,63 @@ def _rows(session: Any, text: str) -> list[tuple[Any, ...]]:
     return found
 
 
+def test_a_datafusion_session_of_somebody_else_says_what_is_not_there(graph: og.Graph) -> None:
+    session = SessionContext()
+    graph.attach(session, alias="social")
+
+    for text, error, said in (
+        ("select * from social.main.persn", NotFound, "did you mean `Person`?"),
+        ("select * from social.mian.person", NotFound, "did you mean `main`?"),
+        ("select * from social.main.person@main", NotFound, 'write "main"."Person"'),
+        ("create table social.main.mine as select 1 as x", OmnigraphError, "mine"),
+    ):
+        with pytest.raises(error, match=re.escape(said)):
+            session.sql(text).collect()
+    assert session.sql("select count(*) as n from social.main.person").to_pylist() == [{"n": 3}]
+
+
+def test_a_session_of_a_graph_takes_no_tables(graph: og.Graph) -> None:
+    session = graph.datafusion()
+
+    with pytest.raises(Exception, match=r"Graph\.register"):
+        session.from_arrow(pa.table({"x": [1]}), "mine")
+    with pytest.raises(Exception, match=r"Graph\.register"):
+        session.register_record_batches("mine", [[pa.record_batch({"x": [1]})]])
+    with pytest.raises(Exception, match="cannot be taken out"):
+        session.deregister_table("City")
+    assert session.sql(COUNT).to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.parametrize(
+    ("open_session", "names"), [(SessionContext, ["datafusion"]), (duckdb.connect, ["memory", "Memory", "system", "temp"])]
+)
+def test_a_graph_takes_the_place_of_no_other_catalog(graph: og.Graph, open_session: Any, names: list[str]) -> None:
+    session = open_session()
+
+    for name in names:
+        with pytest.raises(Conflict, match=f"has a catalog `{name}` already"):
+            graph.attach(session, alias=name)
+    assert graph.attach(session) == "graph"
+
+
+def test_a_connection_of_a_graph_hands_instants_to_python(graph: og.Graph) -> None:
+    """DuckDB needs pytz for that and does not depend on it, so the extra brings it."""
+    with graph.duckdb() as connection:
+        ((seen,),) = connection.sql("select seen from Person where name = 'Ann'").fetchall()
+        created = connection.sql("select created_at from commits()").fetchall()
+
+    assert seen == datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    assert all(when.tzinfo is not None for (when,) in created)
+
+
+def test_a_connection_of_a_graph_can_look_anew(graph: og.Graph) -> None:
+    with graph.duckdb() as connection:
+        add(graph, "Eve")
+        assert connection.sql(COUNT).fetchall() == [(3,)]
+        graph.attach(connection)
+        assert connection.sql(COUNT).fetchall() == [(4,)]
+
+
 def test_what_is_no_session_is_refused(graph: og.Graph) -> None:
     with pytest.raises(BadRequest, match="cannot be attached"):
         graph.attach(object())
@@ -168,6 +228,58 @@ def test_what_is_no_session_is_refused(graph: og.Graph) -> None:
         graph.sql("select 1", engine="duckb")
     with pytest.raises(NotFound, match="nowhere"):
         graph.datafusion(branch="nowhere")
+
+
+EARLY = datetime.datetime(2020, 1, 1, 12)
+VALUES = [
+    b"\x00a",
+    EARLY,
+    EARLY.replace(tzinfo=datetime.UTC),
+    EARLY.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+    datetime.date(2020, 1, 1),
+    datetime.time(1, 2, 3),
+    decimal.Decimal("1.50"),
+    [],
+    [1, None],
+    {"a": [1.5]},
+    None,
+    True,
+]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_of_python_are_parameters(graph: og.Graph, value: Any, engine: str) -> None:
+    assert graph.sql("select $v as v", {"v": value}, engine=engine).to_pylist() == [{"v": value}]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+@pytest.mark.parametrize(
+    "value", [object(), 2**64, pa.scalar((1, 2, 3), pa.month_day_nano_interval())], ids=["object", "large", "odd"]
+)
+def test_other_values_are_refused(graph: og.Graph, value: Any, engine: str) -> None:
+    if isinstance(value, pa.Scalar) and engine == "datafusion":
+        pytest.skip("it has such values")
+    with pytest.raises(BadRequest, match=r"bound|no values of the type"):
+        graph.sql("select $v as v", {"v": value}, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_condition_reads_the_columns_that_it_is_about(tmp_path: Path, engine: str) -> None:
+    """One on unsigned numbers, which Lance does not take: the blobs beside them stay where they are."""
+    account = Path("/proc/self/io")
+    if not account.exists():
+        pytest.skip("the system does not count what a process reads")
+    with og.init(tmp_path / "files", "node File { name: String @key  pages: U32  body: Blob? }") as graph:
+        bodies = pa.array([os.urandom(1 << 20) for _ in range(32)], pa.large_binary())
+        names = [f"f{number}" for number in range(32)]
+        pages = pa.array(range(32), pa.uint32())
+        graph.load({"File": pa.table({"name": names, "pages": pages, "body": bodies})}, mode="append")
+        graph.sql("select count(*) from File", engine=engine).to_arrow()
+
+        before = int(account.read_text().split()[1])
+        assert graph.sql("select name from File where pages > 30", engine=engine).to_pylist() == [{"name": "f31"}]
+        assert int(account.read_text().split()[1]) - before < 8 << 20
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])

@@ -271,6 +271,23 @@ def test_a_process_ends_in_peace_whatever_is_left(graph: og.Graph, ending: str) 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_thread_that_python_did_not_start_is_in_nobodys_way_at_the_end(graph: og.Graph) -> None:
+    lines = [
+        "import _thread, time",
+        "import omnigraph_sql as og",
+        f"graph = og.connect({graph.uri!r}, read_only=True)",
+        f"result = graph.query({CHAINS!r}, engine='duckdb')",
+        "def read():",
+        "    rows = iter(result); next(rows); time.sleep(60)",
+        "_thread.start_new_thread(read, ())",
+        "time.sleep(0.5)",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
 def busy() -> float:
     """Processor time of this process per second, measured for a moment."""
     before, started = time.process_time(), time.monotonic()
@@ -373,7 +390,7 @@ def test_an_error_inside_a_function_keeps_its_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("duckbd", "did you mean `duckdb`"), ("x", "datafusion and duckdb"), ("spark", "cannot run on spark")],
+    [("duckbd", "did you mean `duckdb`"), ("x", "datafusion, duckdb and spark")],
 )
 def test_an_engine_that_is_not_there(graph: og.Graph, name: str, said: str) -> None:
     for ask in (graph.query, graph.explain):

@@ -26,6 +26,7 @@ EVERY_KIND = [
     errors.BadRequest("`limit` must not be negative", hint="leave it out for no limit"),
     errors.NotFound("no branch is called `draft`", what="branch", name="draft"),
     errors.Configuration("the file is not readable", what="policy"),
+    errors.DataTestFailed("the test `adults` found 1 row", test="adults", count=1, rows=({"name": "Ann"},)),
     errors.Internal("the head moved backwards"),
     errors.ValidationFailed("depth is too small", table_key="node:Port", rule="range", id="A"),
     errors.Conflict("the branch is in use", reason="descendants", hint="delete the other first"),

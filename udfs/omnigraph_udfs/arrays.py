@@ -49,7 +49,7 @@ def positions(values: npt.ArrayLike, count: int) -> Positions:
     given = np.asarray(values)
     if given.size == 0:
         return frozen(np.empty(0, np.int64), np.int64)
-    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
+    if given.ndim != 1 or given.dtype.kind not in "iu":
         raise TypeError(f"positions must be one row of integers, not {given.dtype} of {given.ndim} dimensions")
     highest = int(given.max())
     if highest >= count:

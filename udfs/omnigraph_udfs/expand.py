@@ -47,8 +47,8 @@ class Expansion:
 
     def rows(self) -> Positions:
         """The input row of each destination."""
-        count = len(self.offsets) - 1
-        return np.repeat(np.arange(self.first, self.first + count), np.diff(self.offsets))
+        sizes = self.offsets[1:] - self.offsets[:-1]
+        return np.arange(self.first, self.first + len(sizes)).repeat(sizes)
 
     def to_list(self) -> pa.LargeListArray:
         """One list of destinations for each covered row."""

@@ -77,10 +77,11 @@ def counts(offsets: Ints, frontier: Positions) -> Positions:
 
 def values(offsets: Ints, of: Ints, frontier: Positions, ends: Positions) -> Positions:
     """The values of one vertex of the frontier after the other, those of each row ending where `ends` says."""
-    sizes = np.diff(ends)
-    places = np.repeat(offsets[np.maximum(frontier, 0)] - ends[:-1], sizes)
+    starts = ends[:-1]
+    places = (offsets[np.maximum(frontier, 0)] - starts).repeat(ends[1:] - starts)
     places += np.arange(ends[-1])
-    return of[places].astype(np.int64)
+    found: Positions = of[places].astype(np.int64)
+    return found
 
 
 def firsts(offsets: Ints, targets: Ints) -> Mask:

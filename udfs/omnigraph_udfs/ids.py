@@ -112,7 +112,7 @@ class IdIndex:
 
     def position(self, id_: str) -> int:
         """The position of one id, -1 if it is not there."""
-        return int(self.find(pa.array([id_], pa.large_string()))[0])
+        return int(few.find(self.ids.offsets, self.ids.data, self.slots, [id_.encode()])[0])
 
     def take(self, at: npt.ArrayLike) -> pa.LargeStringArray:
         """The ids at the positions; null where a position is negative."""

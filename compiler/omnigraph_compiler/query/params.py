@@ -25,7 +25,7 @@ def bind_params(query: Query, given: Mapping[str, Any] | None) -> dict[str, Any]
     of class `input`.
     """
     given = {} if given is None else given
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict | Mapping):  # to ask for the first takes no time
         _fail(f"parameters are given as an object of names and values, found {type(given).__name__}")
     return {name: _bind(name, type_, given) for name, type_ in query.params.items()}
 

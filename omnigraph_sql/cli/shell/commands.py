@@ -78,6 +78,8 @@ def _at(session: Session, argument: str) -> None:
         return
     if argument.isascii() and argument.isdigit():
         wanted = replace(place, version=int(argument), commit=None)
+    elif argument in session.graph.branches():
+        raise BadRequest(f"`{argument}` is a branch, not a version or a commit", hint=f"\\branch {argument} goes to it")
     else:
         wanted = replace(place, version=None, commit=_whole_commit(session, argument))
     session.graph.snapshot(branch=wanted.branch, version=wanted.version, commit=wanted.commit)

@@ -23,6 +23,7 @@ from omnigraph_sql.planner.predicates import (
     Operator,
     Predicate,
     Value,
+    columns_of,
 )
 
 _FUNCTIONS: dict[Operator, str] = {
@@ -35,9 +36,19 @@ _FUNCTIONS: dict[Operator, str] = {
 }
 
 
-def satisfying_filter(batch: pa.RecordBatch, expression: Any) -> pa.RecordBatch:
-    """The rows of a batch that satisfy the filter of an engine, as it means it: Arrow's own meaning of nulls is another."""
-    return satisfying(batch, decoded(expression))
+class EngineFilters:
+    """The filters of engines, as these mean them: Arrow's own meaning of nulls is another."""
+
+    def columns(self, expression: Any) -> list[str]:
+        """The columns that a filter is about."""
+        return list(columns_of(decoded(expression)))
+
+    def satisfying(self, batch: pa.RecordBatch, expression: Any) -> pa.RecordBatch:
+        """The rows of a batch that satisfy a filter."""
+        return satisfying(batch, decoded(expression))
+
+
+ENGINE_FILTERS = EngineFilters()
 
 
 def satisfying(batch: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:

@@ -111,12 +111,24 @@ def _built(function: str, operands: list[Predicate], values: pa.Array | None) ->
         case "is_in", [operand] if values is not None:
             return IsIn(operand, values)
         # DuckDB writes out what `IN` means for null; here it has that meaning anyway.
-        case "if_else", [Not(IsNull(tested)), IsIn(operand) as found, Value(scalar)] if (
-            tested == operand and not scalar.is_valid
+        case "if_else", [Not(IsNull(tested)), found, Value(scalar)] if not scalar.is_valid and _is_unknown_without(
+            tested, found
         ):
             return found
         case _:
             raise _unknown(function)
+
+
+def _is_unknown_without(tested: Predicate, predicate: Predicate) -> bool:
+    """Whether a condition is unknown where a value is null. DuckDB looks for a zero in a list by a comparison of its own."""
+    match predicate:
+        case IsIn(operand) | Compare(_, operand, _):
+            return operand == tested
+        case Either(left, Value(scalar)) if scalar.as_py() is False:
+            return _is_unknown_without(tested, left)
+        case Either(left, right):
+            return _is_unknown_without(tested, left) and _is_unknown_without(tested, right)
+    return False
 
 
 def _unknown(what: str) -> Internal:

@@ -77,6 +77,10 @@ class Remote:
         reading.is_remote = True
         return LazyDataset(_Scanned(self, reading))
 
+    def rows(self, columns: Sequence[str]) -> Batches:
+        """All rows, with some columns; at least one."""
+        return _Scanned(self, Reading()).batches(columns, None)
+
     def expose(self, connection: Any, schema: str, name: str, reading: Reading) -> None:
         create_object_view(connection, schema, name, LazyDataset(_Scanned(self, reading)))
 

@@ -44,10 +44,7 @@ class Signature:
 
     def bound(self, given: Sequence[Any]) -> dict[str, Any]:
         """The arguments by name; null stands for one that is left out."""
-        if len(given) > len(self.parameters):
-            raise BadRequest(
-                f"{self.function} takes {len(self.parameters)} arguments, not {len(given)}", hint=f"write {self}"
-            )
+        self.check_count(len(given))
         found = {}
         for number, parameter in enumerate(self.parameters):
             value = given[number] if number < len(given) else None
@@ -55,6 +52,14 @@ class Signature:
                 raise BadRequest(f"{self.function} needs `{parameter.name}`", hint=f"write {self}")
             found[parameter.name] = parameter.default if value is None else self._checked(parameter, value)
         return found
+
+    def check_count(self, given: int) -> None:
+        """Raise if there are too many arguments, or too few."""
+        if given > len(self.parameters):
+            raise BadRequest(f"{self.function} takes {len(self.parameters)} arguments, not {given}", hint=f"write {self}")
+        for parameter in self.parameters[given:]:
+            if parameter.default is REQUIRED:
+                raise BadRequest(f"{self.function} needs `{parameter.name}`", hint=f"write {self}")
 
     def _checked(self, parameter: Parameter, value: Any) -> Any:
         wanted, accept = _KINDS[parameter.kind]

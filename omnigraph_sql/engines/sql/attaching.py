@@ -8,7 +8,7 @@ from typing import Any
 
 from omnigraph_sql.engines.sql.names import Ref
 from omnigraph_sql.engines.sql.pins import Source
-from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.errors import BadRequest, Conflict
 
 _GRAPHS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 """The graphs that sessions have, by alias. Functions without the name of a graph are those of the first."""
@@ -22,10 +22,25 @@ def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
         hint = "give a datafusion.SessionContext or a connection of duckdb.connect()"
         raise BadRequest(f"a graph cannot be attached to a {type(session).__name__}", hint=hint)
     known = _GRAPHS.setdefault(session, {})
+    if name not in known and name.lower() in _catalogs(session):
+        text = f"the session has a catalog `{name}` already"
+        raise Conflict(text, reason="name_taken", hint="attach the graph with another alias=")
     first = next(iter(known), name)
     prefixes = ("", f"{name}_") if first == name else (f"{name}_",)
     known[name] = make(session, source, name, own, prefixes)
     return name
+
+
+def opened(session: Any, name: str, graph: Any) -> None:
+    """A session of our own has a graph: to attach it again shows it anew."""
+    _GRAPHS.setdefault(session, {})[name] = graph
+
+
+def _catalogs(session: Any) -> set[str]:
+    if _is("datafusion", "SessionContext", session):
+        return {name.lower() for name in session.catalog_names()}
+    rows = session.execute("SELECT database_name FROM duckdb_databases()").fetchall()
+    return {name.lower() for (name,) in rows}
 
 
 def _is(module: str, kind: str, session: Any) -> bool:

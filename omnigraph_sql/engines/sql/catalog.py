@@ -7,12 +7,15 @@ from typing import Any, Protocol
 import pyarrow.dataset as pads
 from datafusion.catalog import CatalogProvider, SchemaProvider
 
-from omnigraph_sql.engines.foreign.checking import satisfying_filter
+from omnigraph_sql.engines.foreign.checking import ENGINE_FILTERS
 from omnigraph_sql.engines.sql.information import SCHEMA, Information
 from omnigraph_sql.engines.sql.names import Place
 from omnigraph_sql.engines.sql.pins import Pins, Shown, has_blobs, unknown
-from omnigraph_sql.errors import OmnigraphError
+from omnigraph_sql.engines.sql.refusals import READS_ONLY
+from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.storage.lazy import LazyTable
+
+_ELSEWHERE = "make it one with Graph.register, or attach the graph to a session of your own"
 
 
 class Session(Protocol):
@@ -26,8 +29,23 @@ class Session(Protocol):
     def pins(self) -> Pins:
         """The states that the statement reads which is being planned."""
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether it asks why a name was not found. If it does not, what raises must say so itself."""
+
     def view(self, place: Place, shown: Shown) -> Any:
         """A view of a place as a table."""
+
+
+class _Fixed(SchemaProvider):
+    """A schema whose tables come from the graph alone."""
+
+    def register_table(self, name: str, table: Any) -> None:  # noqa: ARG002
+        # In the sentence: of what is raised here, DataFusion shows nothing else.
+        raise BadRequest(f"`{name}` cannot be a table of a graph's session: {_ELSEWHERE}")
+
+    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002
+        raise BadRequest(f"`{name}` cannot be taken out of a graph's session", hint=READS_ONLY)
 
 
 class GraphCatalog(CatalogProvider):
@@ -47,10 +65,27 @@ class GraphCatalog(CatalogProvider):
             return PlaceSchema(self._session, pins.place(name))
         except OmnigraphError as error:
             pins.fail(error)
-            return None
+            return None if self._session.is_heard else _Missing(error)
 
 
-class InformationSchema(SchemaProvider):
+class _Missing(_Fixed):
+    """A schema that is not there, for those who ask it for a table."""
+
+    def __init__(self, error: OmnigraphError) -> None:
+        self._error = error
+
+    @property  # DataFusion reads an attribute, whatever its base class says
+    def table_names(self) -> list[str]:  # type: ignore[override]
+        return []
+
+    def table_exist(self, name: str) -> bool:  # noqa: ARG002
+        return False
+
+    def table(self, name: str) -> Any:  # noqa: ARG002
+        raise self._error
+
+
+class InformationSchema(_Fixed):
     """What there is, for whoever asks in SQL."""
 
     def __init__(self, pins: Pins, information: Information) -> None:
@@ -71,7 +106,7 @@ class InformationSchema(SchemaProvider):
         return pads.dataset(self._information.table(name))
 
 
-class PlaceSchema(SchemaProvider):
+class PlaceSchema(_Fixed):
     """The tables of one state of a graph: one for each type, and those of a relational schema."""
 
     def __init__(self, session: Session, place: Place) -> None:
@@ -87,11 +122,12 @@ class PlaceSchema(SchemaProvider):
         return self._found(name) is not None
 
     def table(self, name: str) -> Any:
-        shown = self._found(name)
         try:
-            return None if shown is None else self._provided(shown)
+            return self._provided(self._pins.find(self._place, name))
         except OmnigraphError as error:
             self._pins.fail(error)
+            if not self._session.is_heard:
+                raise
             return None
 
     def _found(self, name: str) -> Shown | None:
@@ -110,5 +146,5 @@ class PlaceSchema(SchemaProvider):
             raise unknown("table", shown.name, self._pins.tables(self._place))
         opened, storage = self._pins.opened(shown.entry), self._pins.source.storage
         if has_blobs(shown):
-            return LazyTable(self._pins.columns(shown), opened, satisfying_filter)
+            return LazyTable(self._pins.columns(shown), opened, ENGINE_FILTERS)
         return storage.provider(opened())

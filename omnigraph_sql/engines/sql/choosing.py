@@ -9,6 +9,7 @@ import pyarrow as pa
 from omnigraph_sql.engines.choosing import require_duckdb, unknown_engine
 from omnigraph_sql.engines.sql.orders import Statement
 from omnigraph_sql.engines.sql.pins import Source
+from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.result import Source as Rows
 
 
@@ -33,4 +34,8 @@ def statements_of(engine: str, source: Source) -> Statements:
         from omnigraph_sql.engines.sql.duck.statement import DuckDBStatements
 
         return DuckDBStatements(source)
-    raise unknown_engine(engine)
+    if engine == "spark":
+        text = "statements of SQL do not run on spark"
+        hint = "use datafusion or duckdb; in SQL of Spark, the tables of a graph are views `using omnigraph`"
+        raise BadRequest(text, hint=hint)
+    raise unknown_engine(engine, ("datafusion", "duckdb"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -15,13 +16,14 @@ from omnigraph_sql.engines.foreign.limits import scan_limits
 from omnigraph_sql.engines.sql.apart import apart
 from omnigraph_sql.engines.sql.catalog import GraphCatalog
 from omnigraph_sql.engines.sql.names import Place, Ref
-from omnigraph_sql.engines.sql.pins import Pins, Shown, Source
+from omnigraph_sql.engines.sql.pins import Pins, Shown, Source, unknown
 from omnigraph_sql.engines.sql.refusals import refused
 from omnigraph_sql.engines.sql.registering import register_functions
 from omnigraph_sql.errors import BadRequest, OmnigraphError
-from omnigraph_sql.planner.statements import translated_sql
+from omnigraph_sql.planner.statements import is_sampled, translated_sql
 
 CATALOG = "graph"
+_CATALOG = re.compile(r"table '([^.']+)\.[^']*\.[^']*' not found")
 _DEEPEST = 32
 _READS = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
@@ -30,9 +32,17 @@ class Attached:
     """A graph in a session. What a name shows is looked up when it is first used, and stays until the next `renew`."""
 
     def __init__(
-        self, context: SessionContext, source: Source, alias: str, own: Ref, prefixes: tuple[str, ...] = ("",)
+        self,
+        context: SessionContext,
+        source: Source,
+        alias: str,
+        own: Ref,
+        prefixes: tuple[str, ...] = ("",),
+        *,
+        is_heard: bool = False,
     ) -> None:
         self.alias = alias
+        self.is_heard = is_heard
         self.pins = Pins(source, own)
         self._depth = 0
         self._inner: dict[Place, tuple[SessionContext, _Seen]] = {}
@@ -84,6 +94,7 @@ class _Seen:
 
     def __init__(self, session: Attached) -> None:
         self.alias = session.alias
+        self.is_heard = True
         self.pins = session.pins
         self.view = session.view
 
@@ -94,7 +105,7 @@ class GraphContext(SessionContext):
     def __init__(self, source: Source, own: Ref, memory: int) -> None:
         runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(memory)
         super().__init__(_config(str(own), CATALOG), runtime)
-        self.graph = Attached(self, source, CATALOG, own)
+        self.graph = Attached(self, source, CATALOG, own, is_heard=True)
         self._planning = threading.RLock()
 
     def sql(
@@ -123,6 +134,9 @@ class GraphContext(SessionContext):
     def read(self, text: str, params: Mapping[str, Any]) -> DataFrame:
         """Plan a statement that only reads."""
         values = {name: value if isinstance(value, pa.Scalar) else scalar(name, value) for name, value in params.items()}
+        if is_sampled(text):
+            hint = "order by random() and take a few with LIMIT, or run it on DuckDB"
+            raise BadRequest("DataFusion takes no samples: it would read all rows in spite of TABLESAMPLE", hint=hint)
         with self._planning:
             pins = self.graph.renew({name: value.as_py() for name, value in values.items()})
             try:
@@ -136,6 +150,9 @@ class GraphContext(SessionContext):
                 reason = pins.reason()
                 if reason is not None and _is_told(str(error)):
                     raise reason from None
+                catalog = _CATALOG.search(str(error))
+                if catalog is not None and catalog[1] not in self.catalog_names():
+                    raise unknown("catalog", catalog[1], self.catalog_names()) from None
                 raise refused(str(error), text) from error
 
 

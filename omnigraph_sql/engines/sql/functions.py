@@ -52,6 +52,11 @@ class ScalarFunction:
     result: pa.DataType
     run: Callable[..., pa.Array] = field(repr=False)
 
+    def misused(self) -> BadRequest:
+        """The error of a call with other arguments than it takes."""
+        text = f"{self.name} takes {len(self.parameters)} arguments, all of them texts"
+        return BadRequest(text, hint=f"write {self.name}({', '.join(self.parameters)})")
+
 
 # About the graph
 

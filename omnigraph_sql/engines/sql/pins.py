@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -185,7 +186,16 @@ class Pins:
         foreign = self.source.foreign.get(name) if place == Place(self.own) else None
         if foreign is not None:
             return Shown(foreign.name, "foreign", None, None, foreign=foreign)
-        raise unknown("table", name, self.reachable(place), _ref_hint(name))
+        raise unknown("table", name, self.reachable(place), self._elsewhere(name, place))
+
+    def _elsewhere(self, name: str, place: Place) -> str | None:
+        """How to write what looks as if it named a table of another state."""
+        table, at, ref = name.partition("@")
+        if not (at and table and ref):
+            return None
+        # Many write the number of a version of the branch they are on.
+        state = f"{place.ref.branch}@{ref}" if ref.isdigit() else _closest(ref, self.branches())
+        return f'write "{state}"."{_closest(table, self.tables(place))}" for the table of another branch or version'
 
     def reachable(self, place: Place) -> dict[str, Shown]:
         """What a place shows, and the foreign tables that are found there by their names alone."""
@@ -242,9 +252,10 @@ def unknown(what: str, name: str, known: Iterable[str], hint: str | None = None)
     return NotFound(f"there is no {what} `{name}`", what=what, name=name, hint=found)
 
 
-def _ref_hint(name: str) -> str | None:
-    table, at, ref = name.partition("@")
-    return f'write "{ref}"."{table}" for the table of another branch or version' if at and table and ref else None
+def _closest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, or the same again."""
+    folded = {each.lower(): each for each in known}
+    return next((folded[each] for each in get_close_matches(name.lower()[:80], folded, n=1)), name)
 
 
 def _types(catalog: Catalog) -> list[NodeType | EdgeType]:

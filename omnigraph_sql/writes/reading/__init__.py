@@ -4,8 +4,21 @@ Both readers stream, check shape and types, fill in defaults and ids, and leave 
 (enumerations, ranges, uniqueness, endpoints, cardinality) to validation.
 """
 
-from omnigraph_sql.writes.reading.model import Limits, Reject, TableBatch
+from omnigraph_sql.writes.reading.model import Limits, Origin, Origins, Reject, TableBatch
 from omnigraph_sql.writes.reading.records import read_records
-from omnigraph_sql.writes.reading.tables import read_tables
+from omnigraph_sql.writes.reading.streams import Placed, PlacedTables
+from omnigraph_sql.writes.reading.tables import check_table, read_tables, type_named
 
-__all__ = ["Limits", "Reject", "TableBatch", "read_records", "read_tables"]
+__all__ = [
+    "Limits",
+    "Origin",
+    "Origins",
+    "Placed",
+    "PlacedTables",
+    "Reject",
+    "TableBatch",
+    "check_table",
+    "read_records",
+    "read_tables",
+    "type_named",
+]

@@ -2,13 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from omnigraph_sql import errors
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a record stands in what was given."""
+
+    unit: str
+    """`line` or `row`."""
+    number: int | None
+    """None where records are not counted, because several tasks read a file at once."""
+    source: str | None = None
+    """The file, where places tell them apart."""
+
+    def __str__(self) -> str:
+        place = self.unit if self.number is None else f"{self.unit} {self.number}"
+        return place if self.source is None else f"{self.source}, {place}"
+
+
+class Places(Protocol):
+    """What the numbers of records mean."""
+
+    def at(self, number: int) -> Place:
+        """The place of a number."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Records that are counted from 1."""
+
+    unit: str
+
+    def at(self, number: int) -> Place:
+        return Place(self.unit, number)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A file whose records are among others."""
+
+    source: str
+    unit: str
+
+
+ORIGIN_RECORDS: Final = 1 << 40
+"""More records than a file has: the numbers of records of the next file begin there."""
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Records of several files. Their numbers ascend from file to file, so the order of numbers is that of the records."""
+
+    files: Sequence[Origin]
+
+    def at(self, number: int) -> Place:
+        file, record = divmod(number, ORIGIN_RECORDS)
+        return Place(self.files[file].unit, record, self.files[file].source)
 
 
 @dataclass(frozen=True)
@@ -29,7 +85,7 @@ class TableBatch:
 class Reject:
     """A record that cannot be loaded, and why."""
 
-    line: int
+    line: int | None
     source: str | None
     table_key: str | None
     id: str | None
@@ -122,8 +178,7 @@ class Faults:
     """What happens to faulty records: reported when somebody listens, raised otherwise."""
 
     source: str | None
-    unit: str
-    """`line` or `row`: what records are counted in."""
+    places: Places
     on_reject: OnReject | None
 
     @property
@@ -131,13 +186,13 @@ class Faults:
         return self.on_reject is None
 
     def report(self, number: int, fault: Fault) -> None:
-        where = f"{self.unit} {number}"
+        where = self.places.at(number)
         if self.on_reject is None:
-            raise fault.to_error(where) from None
+            raise fault.to_error(str(where)) from None
         self.on_reject(
             Reject(
-                line=number,
-                source=self.source,
+                line=where.number,
+                source=where.source or self.source,
                 table_key=fault.table_key,
                 id=fault.id,
                 rule=fault.rule,

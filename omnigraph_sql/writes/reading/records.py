@@ -16,7 +16,7 @@ from omnigraph_compiler import Catalog
 from omnigraph_sql.writes.reading.exact import FaultyRecord, RecordRows, is_skipped, read_line
 from omnigraph_sql.writes.reading.fast import FastReader, Lines
 from omnigraph_sql.writes.reading.layout import Layout, Layouts, Part, to_batch
-from omnigraph_sql.writes.reading.model import Faults, Limits, OnReject, TableBatch
+from omnigraph_sql.writes.reading.model import Counted, Faults, Limits, OnReject, TableBatch
 from omnigraph_sql.writes.reading.sources import Block, blocks, source_name
 
 # The way most records begin. What begins otherwise goes the exact way.
@@ -46,7 +46,7 @@ def read_records(
     cannot hold) or `ResourceLimit`. With `on_reject` faulty records are reported and left out instead. With `computes`,
     vectors that are computed later may be left out.
     """
-    faults = Faults(source_name(source), "line", on_reject)
+    faults = Faults(source_name(source), Counted("line"), on_reject)
     reader = RecordReader(catalog, faults, limits, computes=computes, batch_bytes=batch_bytes)
     for block in blocks(source, min(max(batch_bytes, 1), _LARGEST_BLOCK), limits, faults):
         for batch in reader.read(block):

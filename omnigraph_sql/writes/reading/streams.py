@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.writes.reading.model import Places
 
 _ROWS = 1 << 16
 _FILES = "files ending in .parquet, .csv, .csv.gz, .arrow, .feather or .ipc"
@@ -26,6 +27,34 @@ class WrongWidth:
     expected: int
 
 
+AT_COLUMN: Final = "__at"
+"""The number of a placed row."""
+FLAW_COLUMNS: Final = ("__rule", "__column", "__value")
+"""What is wrong with a placed row as its source has it: the rule it breaks (null if none), where, and what is there."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Arrow batches whose rows bring the numbers of their records along, and what their source found wrong with them.
+
+    Beside the columns of a table they have `AT_COLUMN`, with numbers that ascend, and `FLAW_COLUMNS`.
+    """
+
+    batches: pa.RecordBatchReader
+    is_text: bool
+    """Whether texts are written values, as in CSV files."""
+
+
+@dataclass(frozen=True)
+class PlacedTables:
+    """Placed rows of any number of tables, in the order in which they are read; a table may come several times."""
+
+    tables: Iterable[tuple[str, Placed]]
+    """Each with the name of its type, as `read_tables` takes it."""
+    places: Places
+    """What the numbers of all these rows mean."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """A table in pieces."""
@@ -37,6 +66,8 @@ class Stream:
     """Every value is written as text, as in CSV files."""
     wrong_rows: list[WrongWidth] = field(default_factory=list)
     """Rows left out of the batches. Filled as the batches are read, ahead of them."""
+    is_placed: bool = False
+    """Whether rows bring their numbers along, as `Placed` has them."""
 
     def tables(self, batch_bytes: int, most_rows: int) -> Iterator[pa.Table]:
         """The pieces, joined or cut to a size that is worth the work and fits into memory."""
@@ -44,6 +75,8 @@ class Stream:
         gathered: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in self.batches:
+            if batch.num_rows == 0:
+                continue
             step = min(most_rows, _rows_within(batch, batch_bytes))
             for start in range(0, batch.num_rows, step):
                 piece = batch.slice(start, step)
@@ -103,6 +136,8 @@ def _guarded(batches: Iterable[pa.RecordBatch], label: str) -> Iterator[pa.Recor
 def _stream(source: Any, names: Iterable[str], resources: ExitStack) -> Stream:
     if isinstance(source, Path):
         return _from_file(source, names, resources)
+    if isinstance(source, Placed):
+        return Stream(source.batches.schema, source.batches, is_text=source.is_text, is_placed=True)
     if hasattr(source, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(source)
         return Stream(reader.schema, reader)

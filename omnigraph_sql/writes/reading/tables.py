@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,37 +12,39 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_compiler import Catalog, PropType
+from omnigraph_compiler import Catalog, EdgeType, NodeType, PropType
 from omnigraph_compiler.diagnostics import clip, did_you_mean, listing
 from omnigraph_compiler.types import STRING
 from omnigraph_sql.errors import BadRequest, ValidationFailed
 from omnigraph_sql.writes.reading.casts import Cast, Explain, Rows, cast
 from omnigraph_sql.writes.reading.exact import id_fault, null_fault, value_fault, width_fault
 from omnigraph_sql.writes.reading.layout import Layout, Layouts, Part, to_batch, with_key_ids
-from omnigraph_sql.writes.reading.model import Complaint, Fault, Faults, Limits, OnReject, TableBatch
+from omnigraph_sql.writes.reading.model import Complaint, Counted, Fault, Faults, Limits, OnReject, Places, TableBatch
 from omnigraph_sql.writes.reading.records import DEFAULT_LIMITS
-from omnigraph_sql.writes.reading.streams import Stream, opened, readable
+from omnigraph_sql.writes.reading.streams import AT_COLUMN, FLAW_COLUMNS, Stream, opened, readable
 from omnigraph_sql.writes.reading.texts import cast_texts
-from omnigraph_sql.writes.reading.values import recorded
+from omnigraph_sql.writes.reading.values import recorded, shown
 
 _ENDPOINTS = {"src": ("src", "from"), "dst": ("dst", "to")}
+ROWS = Counted("row")
 _PANDAS_INDEX = "__index_level_"
 
 
 def read_tables(
-    tables: Mapping[str, Any],
+    tables: Mapping[str, Any] | Iterable[tuple[str, Any]],
     catalog: Catalog,
     *,
     on_reject: OnReject | None = None,
     batch_bytes: int = 32 << 20,
     limits: Limits = DEFAULT_LIMITS,
     computes: bool = False,
+    places: Places = ROWS,
 ) -> Iterator[TableBatch]:
     """Tables as batches of table rows.
 
-    `tables` maps the name of a type (`node:T` or `edge:E` where a node type and an edge type share a name) to its data: a
-    `Path` to a Parquet, CSV or Arrow file, Arrow data, record batches, or anything that speaks Arrow's stream protocol:
-    pandas and polars frames, DuckDB relations, DataFusion frames.
+    `tables` maps or pairs the name of a type (`node:T` or `edge:E` where a node type and an edge type share a name) with its
+    data: a `Path` to a Parquet, CSV or Arrow file, Arrow data, record batches, or anything that speaks Arrow's stream
+    protocol: pandas and polars frames, DuckDB relations, DataFusion frames.
 
     Columns are properties, for edges also `src` and `dst` (or `from` and `to`), and optionally `id`. Values are converted
     only where nothing is lost. Each table gives at least one batch, an empty one when it has no rows.
@@ -50,12 +53,24 @@ def read_tables(
     raise, or are reported to `on_reject` and left out. With `computes`, vectors that are computed later may be null.
     """
     layouts = Layouts(catalog, computes=computes)
-    for name, source in tables.items():
+    for name, source in tables.items() if isinstance(tables, Mapping) else tables:
         layout = _layout(layouts, name)
         names = [*layout.properties, "id", *(alias for pair in _ENDPOINTS.values() for alias in pair)]
         with opened(source, layout.key, names) as stream:
-            for batch in _TableReader(layout, stream, Faults(stream.name, "row", on_reject), limits).read(batch_bytes):
+            for batch in _TableReader(layout, stream, Faults(stream.name, places, on_reject), limits).read(batch_bytes):
                 yield replace(batch, source=stream.name)
+
+
+def type_named(catalog: Catalog, name: str) -> NodeType | EdgeType:
+    """The type that data for a name belongs to: `T`, or `node:T` or `edge:E` where both kinds have it."""
+    return _layout(Layouts(catalog), name).type
+
+
+def check_table(name: str, source: Any, catalog: Catalog) -> None:
+    """Raise what `read_tables` would about a whole table, whatever its rows are. Reads none of them."""
+    layout = _layout(Layouts(catalog, computes=False), name)
+    with opened(source, layout.key, [*layout.properties, "id", "src", "dst"]) as stream:
+        _TableReader(layout, stream, Faults(None, ROWS, None), DEFAULT_LIMITS).check()
 
 
 def _layout(layouts: Layouts, name: str) -> Layout:
@@ -99,8 +114,13 @@ class _TableReader:
         self._stream = stream
         self._faults = faults
         self._limits = limits
-        self._columns = _resolve(layout, stream.schema)
+        self._columns = _resolve(layout, _own_columns(stream))
         self._next_row = 1
+
+    def check(self) -> None:
+        """Raise if a column is of an unsuitable type."""
+        schema = self._stream.schema
+        self._convert(pa.table([_sample(each.type) for each in schema], schema=schema), _Findings())
 
     def read(self, batch_bytes: int) -> Iterator[TableBatch]:
         is_empty = True
@@ -117,8 +137,10 @@ class _TableReader:
             yield to_batch(self._layout, [Part(np.empty(0, dtype=np.int64), columns)])
 
     def _piece(self, table: pa.Table) -> TableBatch:
-        numbers = self._numbered(table.num_rows)
+        numbers = self._numbers(table)
         findings = _Findings()
+        if self._stream.is_placed:
+            findings.add(np.flatnonzero(np.asarray(table.column(FLAW_COLUMNS[0]).is_valid())), _source_fault(table))
         if self._layout.vector_bytes > self._limits.vector_bytes and table.num_rows:
             raise width_fault(self._layout, self._limits).to_error(f"row {numbers[0]}")
         columns = self._convert(table, findings)
@@ -135,6 +157,11 @@ class _TableReader:
             columns = {name: column.take(pa.array(kept)) for name, column in columns.items()}
             numbers = numbers[kept]
         return to_batch(self._layout, [Part(numbers, columns)])
+
+    def _numbers(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        if not self._stream.is_placed:
+            return self._numbered(table.num_rows)
+        return np.asarray(table.column(AT_COLUMN).to_numpy()).astype(np.int64)
 
     def _numbered(self, count: int) -> npt.NDArray[np.int64]:
         """The numbers of the next rows; rows that were left out keep theirs."""
@@ -197,7 +224,8 @@ class _TableReader:
 
     def _cast(self, array: pa.Array, name: str, type_: PropType) -> Cast:
         try:
-            return (cast_texts if self._stream.is_text else cast)(array, type_, self._limits)
+            is_text = self._stream.is_text and pa.types.is_string(array.type)
+            return (cast_texts if is_text else cast)(array, type_, self._limits)
         except Complaint as complaint:
             raise ValidationFailed(
                 f"{self._layout.key}: {self._layout.named(name)} {complaint.sentence}",
@@ -232,9 +260,31 @@ class _Ids:
         return found
 
 
-def _resolve(layout: Layout, schema: pa.Schema) -> dict[str, str]:
+def _own_columns(stream: Stream) -> list[str]:
+    """The columns of the data that are the table's."""
+    names: list[str] = stream.schema.names
+    return [name for name in names if not stream.is_placed or name not in (AT_COLUMN, *FLAW_COLUMNS)]
+
+
+def _source_fault(table: pa.Table) -> Callable[[int], Fault]:
+    """What the source of a row found: no table is concerned, because the record could not even be read."""
+
+    def make(row: int) -> Fault:
+        rule, column, value = (table.column(name)[row].as_py() for name in FLAW_COLUMNS)
+        return Fault(rule, _FLAWS[rule](column, value), property=column, value=recorded(value))
+
+    return make
+
+
+_FLAWS: Mapping[str, Callable[[str | None, str | None], str]] = {
+    "json": lambda _, value: f"the line is not a JSON object: {shown(value)}",
+    "record": lambda _, value: f"the row is not like the others: {value}",
+    "type": lambda column, value: f"`{column}` is not of the type that the source declares: {shown(value)}",
+}
+
+
+def _resolve(layout: Layout, names: list[str]) -> dict[str, str]:
     """Which column of the data holds what."""
-    names = schema.names
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise BadRequest(f"{layout.key}: the data has two columns called `{clip(twice)}`")
@@ -280,6 +330,17 @@ def _python(value: pa.Scalar) -> Any:
 
 def _null_rows(column: pa.Array) -> Rows:
     return np.flatnonzero(np.asarray(column.is_null())) if column.null_count else np.empty(0, dtype=np.int64)
+
+
+def _sample(type_: pa.DataType) -> pa.Array:
+    """One value of a type, where there is a simple one: of columns without values none is unsuitable."""
+    values: tuple[Any, ...] = (0, "", b"", False, [], {}, datetime.date(1970, 1, 1), datetime.datetime(1970, 1, 1))
+    for value in values:
+        try:
+            return pa.array([value], type_)
+        except (pa.ArrowException, TypeError, ValueError):
+            continue
+    return pa.nulls(1, type_)
 
 
 def _endpoint_fault(layout: Layout, column: str) -> Callable[[int], Fault]:

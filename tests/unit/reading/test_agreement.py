@@ -237,6 +237,5 @@ def test_whatever_the_bytes_the_answer_is_a_reject(pieces: list[bytes]) -> None:
     rejects: list[Reject] = []
 
     assert read(data, on_reject=rejects.append, batch_bytes=16) == []
-    assert all(
-        1 <= reject.line <= data.count(b"\n") + 1 and reject.rule in ("json", "record", "required") for reject in rejects
-    )
+    assert {reject.rule for reject in rejects} <= {"json", "record", "required"}
+    assert all(1 <= (reject.line or 0) <= data.count(b"\n") + 1 for reject in rejects)

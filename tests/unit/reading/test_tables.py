@@ -216,7 +216,14 @@ def test_a_missing_required_column_is_refused_unless_there_are_no_rows() -> None
 
 
 @pytest.mark.parametrize(
-    "source", [pa.table({"name": pa.array([], pa.string())}), [], pa.table({"name": pa.nulls(0)}), pa.table({})]
+    "source",
+    [
+        pa.table({"name": pa.array([], pa.string())}),
+        [],
+        [pa.record_batch({"name": pa.array([], pa.string())})],
+        pa.table({"name": pa.nulls(0)}),
+        pa.table({}),
+    ],
 )
 def test_an_empty_table_is_still_mentioned(source: object) -> None:
     (batch,) = load({"Ship": source})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from omnigraph_sql.engines.sql.attaching import opened
 from omnigraph_sql.engines.sql.context import CATALOG
 from omnigraph_sql.engines.sql.duck.functions import Current, create_functions
 from omnigraph_sql.engines.sql.duck.naming import quoted
@@ -33,6 +34,6 @@ def open_connection(source: Source, own: Ref, memory: int) -> DuckDBPyConnection
     """A connection on a graph, in which a state is the default schema."""
     duck = duckdb.connect(":memory:", config={"memory_limit": f"{memory}B"})
     duck.execute("SET TimeZone = 'UTC'")
-    AttachedDuck(duck, source, CATALOG, own)
+    opened(duck, CATALOG, AttachedDuck(duck, source, CATALOG, own))
     duck.execute(f"USE {quoted(CATALOG, str(own))}")
     return duck

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from omnigraph_sql.engines.duckdb import Fetching, duck_value
@@ -20,6 +19,7 @@ from omnigraph_sql.engines.resources import BATCH_ROWS
 from omnigraph_sql.engines.sql.context import CATALOG, scalar
 from omnigraph_sql.engines.sql.duck.functions import Current, create_functions
 from omnigraph_sql.engines.sql.duck.naming import quoted
+from omnigraph_sql.engines.sql.duck.parsing import Parsed, parsed
 from omnigraph_sql.engines.sql.duck.refusals import refused
 from omnigraph_sql.engines.sql.duck.tables import INFORMATION, Tables
 from omnigraph_sql.engines.sql.functions import FUNCTIONS
@@ -27,14 +27,13 @@ from omnigraph_sql.engines.sql.information import SCHEMA
 from omnigraph_sql.engines.sql.names import Ref
 from omnigraph_sql.engines.sql.orders import Statement
 from omnigraph_sql.engines.sql.pins import Pins, Source
-from omnigraph_sql.engines.sql.refusals import READS_ONLY
 from omnigraph_sql.engines.sql.statement import READ_AHEAD_ROWS, distinct, plain
 from omnigraph_sql.engines.streaming import Stream
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.planner.statements import Call, Parameter, renamed_schema, replaced_calls
 
 _IDLE = 4
-_READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+_KEPT = 64
 _RESULT = "__omnigraph_gq_"
 
 
@@ -47,6 +46,16 @@ class Worker:
         self.tables = Tables(self.connection.duck, CATALOG)
         self.connection.duck.execute("SET TimeZone = 'UTC'")
         create_functions(self.connection.duck, self.current, ("",))
+        self._parsed: OrderedDict[str, Parsed] = OrderedDict()
+
+    def parsed(self, text: str) -> Parsed:
+        """What a statement is; the same ones come again and again."""
+        if text not in self._parsed:
+            self._parsed[text] = parsed(self.connection.duck, self.current.pins, text)
+        self._parsed.move_to_end(text)
+        while len(self._parsed) > _KEPT:
+            self._parsed.popitem(last=False)
+        return self._parsed[text]
 
     @property
     def is_mine(self) -> bool:
@@ -63,6 +72,7 @@ class Running:
     give_back: Callable[[Worker], None]
     results: list[str] = field(default_factory=list)
     schema: pa.Schema | None = None
+    parsed: Parsed | None = None
 
     @property
     def connection(self) -> Connection:
@@ -74,8 +84,9 @@ class Running:
         text = replaced_calls(self.statement.text, "gq", self._result)
         text = renamed_schema(text, SCHEMA, quoted(INFORMATION))
         text = renamed_schema(text, FOREIGN, quoted(FOREIGN))  # a word of DuckDB's own unless it is quoted
-        _check(duck, text)
-        self.worker.tables.needed(pins, text)
+        self.parsed = self.worker.parsed(text)
+        text = self.parsed.text
+        self.worker.tables.needed(pins, self.parsed)
         values = {name: duck_value(scalar(name, value)) for name, value in self._used(text).items()}
         reader = duck.sql(text, params=values or None).to_arrow_reader(BATCH_ROWS)
         self.schema = distinct(reader.schema)
@@ -93,6 +104,14 @@ class Running:
         self.results.append(f"{_RESULT}{len(self.results)}")
         self.connection.duck.register(self.results[-1], FUNCTIONS["gq"].rows(pins, values))
         return quoted("temp", "main", self.results[-1])
+
+    def described(self, cause: BaseException) -> OmnigraphError:
+        """Why it failed."""
+        return self.worker.current.pins.reason() or refused(str(cause), self._columns)
+
+    def _columns(self) -> list[str]:
+        """The columns of the tables that it names."""
+        return [] if self.parsed is None else self.worker.tables.columns(self.worker.current.pins, self.parsed)
 
     def finished(self) -> None:
         """All rows were given."""
@@ -116,9 +135,9 @@ class DuckDBStatements:
         execution.begin()
         worker = self._take(statement.limits.memory)
         worker.current.pins = pins = Pins(self._source, statement.own, statement.params)
-        execution.describe = partial(_described, pins)
         pins.reading.follow(execution)
         running = Running(worker, statement, self._give)
+        execution.describe = running.described
 
         def fit(batch: pa.RecordBatch) -> pa.RecordBatch:
             assert running.schema is not None
@@ -159,17 +178,3 @@ def _given(pins: Pins, argument: Any) -> Any:
     if argument.name not in pins.params:
         raise BadRequest(f"there is no value for the parameter `${argument.name}`", hint="give one for every $name")
     return pins.params[argument.name]
-
-
-def _check(duck: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Raise for anything but one statement that reads."""
-    statements = duck.extract_statements(text)
-    if len(statements) != 1:
-        what = "more than one statement" if statements else "no statement"
-        raise BadRequest(f"there is {what}", hint="run one at a time")
-    if statements[0].type not in _READS:
-        raise BadRequest("this statement would change something", hint=READS_ONLY)
-
-
-def _described(pins: Pins, cause: BaseException) -> OmnigraphError:
-    return pins.reason() or refused(str(cause))

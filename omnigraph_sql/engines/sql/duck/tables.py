@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from omnigraph_sql.engines.foreign.checking import satisfying_filter
+from omnigraph_sql.engines.foreign.checking import ENGINE_FILTERS
 from omnigraph_sql.engines.foreign.duckdb_files import detach_files
-from omnigraph_sql.engines.sql.duck.naming import parts_of, quoted, told_apart
+from omnigraph_sql.engines.sql.duck.naming import quoted, told_apart
+from omnigraph_sql.engines.sql.duck.parsing import Parsed, parsed
 from omnigraph_sql.engines.sql.information import Information
 from omnigraph_sql.engines.sql.names import Place
 from omnigraph_sql.engines.sql.pins import Pins, Shown, unknown
 from omnigraph_sql.errors import BadRequest, NotFound
-from omnigraph_sql.planner.statements import qualified_sql, tables_named, translated_sql, without_parameters
+from omnigraph_sql.planner.statements import qualified_sql, translated_sql
 from omnigraph_sql.storage.lazy import LazyTable
 
 _OTHERS = ("temp", "system")
 _THEIRS = ("pg_catalog",)
 INFORMATION = "omnigraph information"
 """Where `information_schema` is: DuckDB lets nobody add to its own."""
-_LISTS = re.compile(r"\s*(show|describe)\b", re.IGNORECASE)
 _DEEPEST = 32
 
 
@@ -47,17 +47,26 @@ class Tables:
             self._duck.execute(f"USE {quoted(self.alias, schema)}")
             self._used = schema
 
-    def needed(self, pins: Pins, text: str) -> None:
+    def needed(self, pins: Pins, statement: Parsed) -> None:
         """Show all tables that a statement names."""
-        for parts, is_local in self._named(text):
+        for parts, is_local in statement.tables:
             try:
-                self._resolve(pins, parts, 0)
+                self._resolve(pins, list(parts), 0)
             except NotFound:
                 if not is_local:
                     raise
-        if _LISTS.match(text):
+        if statement.lists_tables:
             self.everything(pins, [str(pins.own)])
         self.use(str(pins.own))
+
+    def columns(self, pins: Pins, statement: Parsed) -> list[str]:
+        """The columns of the tables that a statement names; those of views are not known without looking."""
+        found: list[str] = []
+        for parts, _ in statement.tables:
+            with suppress(NotFound):
+                shown = pins.find(pins.place(parts[-2]) if len(parts) > 1 else Place(pins.own), parts[-1])
+                found += pins.columns(shown).names if shown.kind != "view" else ()
+        return found
 
     def release(self) -> None:
         """Let go of files of other databases, which a statement read."""
@@ -79,17 +88,6 @@ class Tables:
             shown = pins.reachable(place)
             for alias, each in zip(told_apart(shown), shown.values(), strict=True):
                 self._show(pins, name, alias, place, each, 0)
-
-    def _named(self, text: str) -> list[tuple[list[str], bool]]:
-        found = tables_named(text)
-        if found is not None:
-            return found
-        try:
-            names = self._duck.get_table_names(without_parameters(text), qualified=True)
-        except duckdb.InvalidInputException as error:
-            hint = "PIVOT takes the values of its columns: PIVOT t ON c IN ('a', 'b') USING sum(x)"
-            raise BadRequest("the statement is more than one to DuckDB", hint=hint) from error
-        return [(parts_of(name), False) for name in sorted(names)]
 
     def _resolve(self, pins: Pins, parts: list[str], depth: int) -> tuple[str, str] | None:
         """Show the table of a name; where it is shown, or None if it is not ours."""
@@ -124,7 +122,7 @@ class Tables:
             raise unknown("table", shown.name, pins.tables(place))
         known = self._shown.get((schema, name.lower()))
         if known != shown.entry:
-            table = LazyTable(pins.columns(shown), pins.opened(shown.entry), satisfying_filter)
+            table = LazyTable(pins.columns(shown), pins.opened(shown.entry), ENGINE_FILTERS)
             self._put(schema, name, shown.entry, table)
 
     def _put(self, schema: str, name: str, identity: Hashable, table: pads.Dataset) -> None:
@@ -157,7 +155,9 @@ class Tables:
             found = self._resolve(inside, wanted, depth + 1)
             return parts if found is None else [self.alias, *found]
 
-        text = qualified_sql(translated_sql(definition["sql"], definition["dialect"], "duckdb"), resolve)
+        text = translated_sql(definition["sql"], definition["dialect"], "duckdb")
+        parsed(self._duck, inside, text)  # what a view may not do, whoever made it
+        text = qualified_sql(text, resolve)
         self._make(schema)
         self._duck.execute(f"CREATE OR REPLACE VIEW {quoted(self.alias, schema, name)} AS {text}")
 
@@ -198,5 +198,5 @@ class _Scan:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for rows in self._table.rows():
-            kept = rows if self._filter is None else satisfying_filter(rows, self._filter)
+            kept = rows if self._filter is None else ENGINE_FILTERS.satisfying(rows, self._filter)
             yield kept.select(self._columns)

@@ -1,0 +1,168 @@
+"""Graphs on Spark, against Parquet on the same Spark; and a pipeline on Spark against the same one in one process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import omnigraph_sql as og
+from bench.measure import alternate, markdown, shown
+
+INTRO = (
+    "Spark, `local[2]`: rows of a node type with a key, a text, two numbers and a date are written and read, against "
+    "Parquet files of the same rows on the same Spark; runs alternate. The ratio is the time of Parquet by ours, so more is "
+    "better. What is written to a graph is converted to its schema, checked, and published in one commit. Then a pipeline "
+    "over JSONL files with duplicates, faulty rows and edges to nowhere, run with both engines in processes of their own: "
+    "seconds, and seconds of processor time, Java and workers included."
+)
+PACKAGES = ("omnigraph-sql", "pyspark", "pylance", "pyarrow", "duckdb")
+ROWS = 2_000_000
+NODES, EDGES = 2_000_000, 5_000_000
+REPEAT = 5
+SCHEMA = """
+node Person { key: String @key
+  name: String?
+  age: I32?
+  weight: F64?
+  born: Date? }
+"""
+PIPELINE_SCHEMA = """
+node Person { key: String @key
+  name: String
+  age: I32?
+  @range(age, 0..150) }
+edge Knows: Person -> Person { since: I32? }
+"""
+PIPELINE = """
+graph: {engine}
+mode: append
+sources:
+  people: {{format: jsonl, path: people.jsonl}}
+  pairs: {{format: jsonl, path: pairs.jsonl}}
+nodes:
+  - {{type: Person, from: people, columns: {{key: id, name: name, age: age}}, dedupe: {{by: [key], keep: last}}}}
+edges:
+  - {{type: Knows, from: pairs, src: a, dst: b, columns: {{since: since}}}}
+rejects: {{to: rejects-{engine}.jsonl, max: 10%}}
+"""
+
+
+def run(options: argparse.Namespace) -> str:
+    """Measure, and return the tables of the report."""
+    with tempfile.TemporaryDirectory() as place:
+        pipeline = _pipelines(Path(place), options.scale)
+        frames = _frames(Path(place), int(ROWS * options.scale))
+    return f"## DataFrames\n\n{frames}\n\n## A pipeline\n\n{pipeline}"
+
+
+def _frames(place: Path, rows: int) -> str:
+    spark = og.spark.session("local[2]")
+    frame = spark.range(0, rows, 1, 4).selectExpr(
+        "concat('person-', id) as key",
+        "concat('name ', id % 1000) as name",
+        "cast(id % 100 as int) as age",
+        "rand(7) * 100 as weight",
+        "date_add(date'1950-01-01', cast(id % 20000 as int)) as born",
+    )
+    frame = frame.persist()
+    frame.count()
+    graph = og.init(place / "graph", SCHEMA)
+    parquet = str(place / "parquet")
+
+    def write_graph(_: int) -> None:
+        frame.write.format("omnigraph").option("type", "Person").mode("overwrite").save(graph.uri)
+
+    def write_parquet(_: int) -> None:
+        frame.write.mode("overwrite").parquet(parquet)
+
+    lines = [_line("write", write_graph, write_parquet, 0.7)]
+    read = spark.read.format("omnigraph").option("type", "Person").option("partition_rows", str(rows // 4)).load(graph.uri)
+    columns = read.columns[1:]
+    some = (
+        spark.read.format("omnigraph")
+        .options(type="Person", columns="age,weight", filter="age = 7", partition_rows=str(rows // 4))
+        .load(graph.uri)
+    )
+    plain = spark.read.parquet(parquet)
+
+    def noop(made: Callable[[], object]) -> Callable[[int], None]:
+        return lambda _: made().write.format("noop").mode("overwrite").save()  # type: ignore[attr-defined]
+
+    lines.append(_line("read everything", noop(lambda: read.select(columns)), noop(lambda: plain), 0.5))
+    filtered = (noop(lambda: some.where("age = 7")), noop(lambda: plain.select("age", "weight").where("age = 7")))
+    lines.append(_line("read two columns of one in a hundred rows", *filtered, 0.7))
+    spark.stop()
+    return markdown([f"{rows:,} rows", "omnigraph ms", "Parquet ms", "Parquet / omnigraph", "target", "met"], lines)
+
+
+def _line(name: str, ours: Callable[[int], None], theirs: Callable[[int], None], target: float) -> list[str]:
+    mine, peer = alternate(ours, theirs, repeat=REPEAT)
+    ratio = peer.median / mine.median
+    return [name, shown(mine), shown(peer), f"{ratio:.2f}", f"≥ {target}", "yes" if ratio >= target else "no"]
+
+
+# A pipeline ----------------------------------------------------------------------------------------------------------
+
+CHILD = """
+import sys
+import omnigraph_sql as og
+from omnigraph_sql.pipeline import run_pipeline
+og.init(sys.argv[1], open("schema.pg").read())
+report = run_pipeline(f"{sys.argv[1]}.yaml", engine=sys.argv[1], master="local[2]" if sys.argv[1] == "spark" else None)
+print(report.rejected, *(table.published for table in report.tables))
+"""
+
+
+def _pipelines(place: Path, scale: float) -> str:
+    _raw(place, int(NODES * scale), int(EDGES * scale))
+    (place / "schema.pg").write_text(PIPELINE_SCHEMA)
+    found = {}
+    for engine in ("local", "spark"):
+        (place / f"{engine}.yaml").write_text(PIPELINE.format(engine=engine))
+        found[engine] = _child(place, engine)
+    assert found["local"][2] == found["spark"][2], f"the engines differ: {found}"
+    (local_wall, local_cpu, counts), (wall, cpu, _) = found["local"], found["spark"]
+    rejected, nodes, edges = counts.split()
+    ratio = cpu / local_cpu
+    lines = [
+        ["local", f"{local_wall:.1f}", f"{local_cpu:.1f}", "1.00", "—", "—"],
+        ["spark", f"{wall:.1f}", f"{cpu:.1f}", f"{ratio:.2f}", "≤ 4", "yes" if ratio <= 4 else "no"],
+    ]
+    text = f"{int(nodes):,} nodes and {int(edges):,} edges published, {int(rejected):,} rows rejected; the same by both."
+    return f"{markdown(['engine', 'seconds', 'CPU seconds', 'CPU / local', 'target', 'met'], lines)}\n\n{text}"
+
+
+def _child(place: Path, engine: str) -> tuple[float, float, str]:
+    """Seconds, processor seconds of the process and of those it started, and what came out."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
+    command = [sys.executable, "-c", CHILD, engine]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - start, cpu, done.stdout.strip()
+
+
+def _raw(place: Path, nodes: int, edges: int) -> None:
+    """About one in a hundred rows repeats a key, is faulty, or goes nowhere."""
+    rng = np.random.default_rng(7)
+    ids = np.arange(nodes)
+    ids[rng.random(nodes) < 0.01] = 0
+    ages = np.where(rng.random(nodes) < 0.001, 999, rng.integers(0, 100, nodes))
+    with (place / "people.jsonl").open("w") as file:
+        for number, age in zip(ids.tolist(), ages.tolist(), strict=True):
+            file.write(f'{{"id": "p{number}", "name": "name {number % 1000}", "age": {age}}}\n')
+    with (place / "pairs.jsonl").open("w") as file:
+        ends = rng.integers(0, int(nodes * 1.005), (edges, 2)).tolist()
+        for start, end in ends:
+            file.write(json.dumps({"a": f"p{start}", "b": f"p{end}", "since": 2000 + end % 25}) + "\n")

@@ -1,0 +1,1 @@
+"""Rows of files and databases, on their way into a graph."""

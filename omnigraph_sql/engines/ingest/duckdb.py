@@ -1,0 +1,80 @@
+"""Mappings run by DuckDB: batches of raw rows in, batches of table rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+
+from omnigraph_sql.engines.duckdb_connections import Connection
+from omnigraph_sql.engines.limits import limits
+from omnigraph_sql.errors import BadRequest, OmnigraphError
+from omnigraph_sql.planner.mapping import RAW_ROWS
+
+_ROWS = 1 << 16
+
+
+@contextmanager
+def mapped_batches(
+    sql: str, raw: pa.RecordBatchReader, prepare: Callable[[str], str] | None = None
+) -> Iterator[pa.RecordBatchReader]:
+    """The rows that a statement of `mapped_sql` gives for raw ones.
+
+    `prepare` makes a query over the relation of a given name that gives what the statement reads; without it the statement
+    reads the raw rows as they are. Rows are read while they are wanted, and kept only as far as the statement needs it.
+    """
+    connection = Connection(limits().memory)
+    failures: list[OmnigraphError] = []
+    try:
+        duck = connection.duck
+        duck.execute("SET TimeZone = 'UTC'")
+        guarded = pa.RecordBatchReader.from_batches(raw.schema, _remembering(raw, failures))
+        if prepare is None:
+            duck.register(RAW_ROWS, guarded)
+        else:
+            duck.register("raw_input", guarded)
+            duck.execute(f'CREATE TEMP VIEW "{RAW_ROWS}" AS {prepare("raw_input")}')
+        with _told(failures):
+            reader = connection.reader = duck.sql(sql).to_arrow_reader(_ROWS)
+        yield pa.RecordBatchReader.from_batches(reader.schema, _batches(reader, failures))
+    finally:
+        connection.close()
+
+
+def mapped_schema(sql: str, raw: pa.Schema, prepare: Callable[[str], str] | None = None) -> pa.Schema:
+    """The columns that a statement gives; raises if it cannot be understood. No rows are read."""
+    with mapped_batches(sql, pa.RecordBatchReader.from_batches(raw, []), prepare) as rows:
+        return rows.schema
+
+
+def _batches(reader: pa.RecordBatchReader, failures: list[OmnigraphError]) -> Iterator[pa.RecordBatch]:
+    while True:
+        with _told(failures):
+            batch = next(reader, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _remembering(raw: pa.RecordBatchReader, failures: list[OmnigraphError]) -> Iterator[pa.RecordBatch]:
+    """The batches; what reading them raises is remembered, because DuckDB passes on only its text."""
+    try:
+        yield from raw
+    except OmnigraphError as error:
+        failures.append(error)
+        raise
+
+
+@contextmanager
+def _told(failures: list[OmnigraphError]) -> Iterator[None]:
+    """What DuckDB raises becomes an error of our family."""
+    try:
+        yield
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
+        if failures:
+            raise failures[0] from None
+        text = str(error).strip().splitlines()[0]
+        hint = "an expression fails on a row; TRY_CAST gives null where CAST fails" if "onversion" in text else None
+        raise BadRequest(f"the mapping fails: {text}", hint=hint) from error

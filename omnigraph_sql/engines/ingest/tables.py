@@ -1,0 +1,51 @@
+"""Tables of databases as batches of rows, as `omnigraph_sql.engines.ingest.files` gives those of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph_sql.engines.foreign.names import parse_table
+from omnigraph_sql.engines.foreign.postgres import DEFAULT_SCHEMA, open_postgres
+from omnigraph_sql.engines.foreign.remote import Remote
+from omnigraph_sql.engines.ingest.files import Tally, placed_schema
+
+
+@dataclass(frozen=True)
+class DatabaseTable:
+    """A table of a Postgres database, with the columns it has now."""
+
+    remote: Remote
+
+    @property
+    def shown(self) -> str:
+        """Its address for people, without passwords."""
+        return self.remote.shown
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.remote.schema
+
+    def raw_batches(self, columns: Sequence[str], first: int, step: int, tally: Tally) -> pa.RecordBatchReader:
+        """All rows, numbered from `first * step + 1` in the order in which they come."""
+        schema = placed_schema([self.schema.field(name) for name in columns])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            number = first * step + 1
+            for batch in self.remote.rows(columns):
+                count = batch.num_rows
+                system = [pa.array(np.arange(number, number + count)), *(pa.nulls(count, pa.string()) for _ in range(3))]
+                yield pa.RecordBatch.from_arrays([*system, *(batch.column(name) for name in columns)], schema=schema)
+                number += count
+                tally.rows += count
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def open_table(name: str, uri: str, table: str) -> DatabaseTable:
+    """A table by its address. Raises `NotFound`, `Configuration` or `SourceFailed`."""
+    schema, bare = parse_table(table, DEFAULT_SCHEMA)
+    return DatabaseTable(open_postgres(name, uri, schema, bare))

@@ -1,0 +1,1 @@
+"""Spark: sessions, and read queries that run on it."""

@@ -1,0 +1,67 @@
+"""Errors of ours that cross Spark: raised in one of its processes, told by it as a text, and raised again by the caller."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph_sql import errors
+from omnigraph_sql.errors import OmnigraphError
+
+_MARK = re.compile(r"\[omnigraph ([A-Za-z0-9+/=]+)\]")
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class Carried(Exception):
+    """An error on its way through Spark: readable, with a mark that says exactly what it was."""
+
+
+@contextmanager
+def carrying() -> Iterator[None]:
+    """In a process of Spark: give errors a form that `told` recognises."""
+    try:
+        yield
+    except OmnigraphError as error:
+        fields = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
+        known = json.dumps({"class": type(error).__name__, "fields": fields})
+        raise Carried(f"{error} [omnigraph {base64.b64encode(known.encode()).decode()}]") from error
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Where a job is started: raise what our code in the processes of Spark raised."""
+    try:
+        yield
+    except OmnigraphError:
+        raise
+    except Exception as error:
+        found = restored(_text(error))
+        if found is None:
+            raise
+        raise found from error
+
+
+def restored(text: str) -> OmnigraphError | None:
+    """The error of ours that an error of Spark tells about."""
+    found = _MARK.search(text)
+    if found is None:
+        return None
+    entry = json.loads(base64.b64decode(found[1]))
+    kind = getattr(errors, entry["class"], errors.Internal)
+    made: OmnigraphError = kind.__new__(kind, entry["fields"]["message"])
+    made.args = (entry["fields"]["message"],)
+    made.__dict__ |= entry["fields"]
+    return made
+
+
+def _text(error: BaseException) -> str:
+    """Everything that an error of Spark says; what came from Java says most of it elsewhere."""
+    texts = [str(error)]
+    cause = getattr(error, "java_exception", None)
+    while cause is not None:
+        texts.append(str(cause.toString()))
+        cause = cause.getCause()
+    return "\n".join(texts)

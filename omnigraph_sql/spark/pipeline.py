@@ -1,0 +1,238 @@
+"""Pipelines on Spark: sources as DataFrames, mappings as Spark SQL, and one load that all targets are written to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from omnigraph_sql import ulid
+from omnigraph_sql.engines.ingest.files import Files, Tally, raw_batches
+from omnigraph_sql.engines.ingest.tables import open_table
+from omnigraph_sql.engines.spark.failures import told
+from omnigraph_sql.engines.spark.session import session
+from omnigraph_sql.errors import BadRequest, Configuration
+from omnigraph_sql.pipeline.engines import Job, Progress, Staging
+from omnigraph_sql.pipeline.planning import PlannedSource, PlannedTarget
+from omnigraph_sql.pipeline.report import SourceCount, TableCount
+from omnigraph_sql.pipeline.spec import POSTGRES
+from omnigraph_sql.planner.mapping import AT, COLUMN, RAW_ROWS, RULE, VALUE
+from omnigraph_sql.writes.lifecycle import open_graph
+from omnigraph_sql.writes.operation import Provenance
+from omnigraph_sql.writes.remote import ORIGIN_STEP, discard_remote, stage_remote
+from omnigraph_sql.writes.unpublished import record
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_STRICT_JSON = {
+    "mode": "PERMISSIVE",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+    "allowUnquotedFieldNames": "false",
+}
+
+
+class SparkEngine:
+    """Every target is a job that writes parts of one load; the driver checks them together and stages them."""
+
+    def stage(self, job: Job) -> Staging:
+        """Read, map, validate and stage."""
+        spark = session(job.master, app_name=f"omnigraph: {job.plan.pipeline.path.name}")
+        engine = open_graph(job.graph.uri)
+        load_id = ulid.new()
+        run = _Run(job, spark, load_id)
+        provenance = Provenance("Load", job.actor, job.message, job.plan.key)
+        try:
+            for target in job.plan.targets:
+                run.write(target)
+            staged = stage_remote(engine, load_id, provenance, job.rejects, lambda step: job.progress(Progress(step)))
+        except BaseException:
+            discard_remote(engine, load_id)
+            raise
+        finally:
+            if job.rejects is not None:
+                job.rejects.deliver()
+        if job.plan.key is not None:
+            record(engine, staged)
+        rejected = Counter() if job.rejects is None else job.rejects.by_table
+        rows = {table.table_key: table.rows for table in staged.tables}
+        tables = tuple(
+            TableCount(key, run.mapped[key], rejected[key], rows.get(key, 0))
+            for key in dict.fromkeys(each.target.table_key for each in job.plan.targets)
+        )
+        sources = tuple(SourceCount(name, *counts) for name, counts in run.sources.items())
+        return Staging(staged, sources, tables)
+
+
+@dataclass
+class _Run:
+    job: Job
+    spark: SparkSession
+    load_id: str
+    sources: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows, and those of them that are malformed."""
+    mapped: Counter[str] = field(default_factory=Counter)
+
+    def write(self, planned: PlannedTarget) -> None:
+        """Map the rows of a target and write them as parts of the load."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        read, given = Observation(), Observation()
+        flaws = f.count_if(f.col(RULE).isNotNull()).alias("malformed")
+        rows = f.count(f.lit(1)).alias("rows")
+        target, plan = planned.target, self.job.plan
+        self.job.progress(Progress("read", target.source))
+        source = plan.sources[target.source]
+        place = f"{plan.pipeline.path}: {target.place}"
+        try:
+            with told():
+                raw, origins = self._raw(source, planned.columns)
+                raw.observe(read, rows, flaws).createOrReplaceTempView(RAW_ROWS)
+                mapped = self.spark.sql(planned.sql).observe(given, rows, flaws)
+                writer = mapped.write.format("omnigraph").mode("append")
+                writer.options(
+                    type=target.table_key,
+                    branch=plan.branch,
+                    load_id=self.load_id,
+                    load_mode=plan.mode,
+                    collect_rejects=str(self.job.rejects is not None).lower(),
+                    origins=json.dumps(origins),
+                    is_text=str(source.source.is_text).lower(),
+                ).save(self.job.graph.uri)
+        except BadRequest as error:
+            raise BadRequest(f"{place}: {error.message}", hint=error.hint) from error
+        except Exception as error:
+            text = _mapping_fault(error)
+            if text is None:
+                raise
+            raise Configuration(
+                f"{place}: {text}", what=target.place, hint="look at the expressions of this target"
+            ) from error
+        finally:
+            self.spark.catalog.dropTempView(RAW_ROWS)
+        self.mapped[target.table_key] += given.get["rows"] - given.get["malformed"]
+        before = self.sources.get(target.source, (0, 0))
+        self.sources[target.source] = (read.get["rows"], before[1] + given.get["malformed"])
+        self.job.progress(Progress("read", target.source, read.get["rows"]))
+
+    def _raw(self, source: PlannedSource, columns: Sequence[str]) -> tuple[DataFrame, list[str]]:
+        """The rows of a source as a mapping reads them, and what they came from."""
+        given = source.source
+        if given.format == POSTGRES:
+            return self._database(source, columns)
+        if not source.files:
+            return self._loaded(source, columns), [given.name]
+        names = [_shown(path, self.job.plan.pipeline.path.parent) for path in source.files]
+        if given.format == "csv":
+            return self._files(source, columns), names
+        frames = [self._file(source, path, place, columns) for place, path in enumerate(source.files)]
+        return reduce(lambda left, right: left.unionByName(right), frames), names
+
+    def _file(self, source: PlannedSource, path: str, place: int, columns: Sequence[str]) -> DataFrame:
+        """One file: Spark splits it, and the numbers of its rows ascend."""
+        if source.source.format == "jsonl":
+            return _json_rows(self.spark.read.text(_address(path)), place, columns)
+        found = self.spark.read.parquet(_address(path))
+        return _plain_rows(found, place, columns)
+
+    def _files(self, source: PlannedSource, columns: Sequence[str]) -> DataFrame:
+        """Files that cannot be split, because a value may go over several lines: each is read by one task."""
+        files = Files(source.source.format, source.files, source.source.options)
+        wanted = list(columns)
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for place in batch.column(0).to_pylist():
+                    one = Files(files.format, (files.paths[place],), files.options)
+                    yield from raw_batches(one, wanted, place, ORIGIN_STEP, Tally())
+
+        schema = ", ".join([f"{AT} bigint", *(f"{_quoted(name)} string" for name in (RULE, COLUMN, VALUE, *wanted))])
+        count = len(files.paths)
+        return self.spark.range(0, count, 1, count).mapInArrow(read, schema)
+
+    def _loaded(self, source: PlannedSource, columns: Sequence[str]) -> DataFrame:
+        """Whatever Spark can read by itself."""
+        given = source.source
+        if given.format == "jsonl":
+            return _json_rows(self.spark.read.text(list(given.paths)), 0, columns)
+        options = {name: str(value) for name, value in given.options.items()}
+        if given.format == "csv":
+            options.setdefault("header", "true")
+        if given.uri is not None:
+            options["url"] = given.uri
+        if given.table is not None:
+            options["dbtable"] = given.table
+        reader = self.spark.read.format(given.format).options(**options)
+        return _plain_rows(reader.load(list(given.paths)) if given.paths else reader.load(), 0, columns)
+
+    def _database(self, source: PlannedSource, columns: Sequence[str]) -> tuple[DataFrame, list[str]]:
+        """A table of Postgres: the driver reads it."""
+        given = source.source
+        assert given.uri is not None
+        assert given.table is not None
+        table = open_table(given.name, given.uri, given.table)
+        rows = table.raw_batches(columns, 0, ORIGIN_STEP, Tally()).read_all()
+        return self.spark.createDataFrame(rows), [table.shown]
+
+
+def _json_rows(lines: DataFrame, place: int, columns: Sequence[str]) -> DataFrame:
+    """Lines of JSON as rows: values are texts, and a line that is no object has something wrong."""
+    from pyspark.sql import functions as f
+
+    parsed = lines.where(f.trim("value") != "").select(
+        "value", f.from_json("value", "map<string,string>", _STRICT_JSON).alias("__values"), _number(place)
+    )
+    is_bad = f.col("__values").isNull()
+    return parsed.select(
+        AT,
+        f.when(is_bad, "json").alias(RULE),
+        f.lit(None).cast("string").alias(COLUMN),
+        f.when(is_bad, f.col("value")).alias(VALUE),
+        *(f.try_element_at(f.col("__values"), f.lit(name)).alias(name) for name in columns),
+    )
+
+
+def _plain_rows(found: DataFrame, place: int, columns: Sequence[str]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    nothing = f.lit(None).cast("string")
+    flaws = [nothing.alias(name) for name in (RULE, COLUMN, VALUE)]
+    return found.select(_number(place), *flaws, *(f.col(_quoted(name)) for name in columns))
+
+
+def _number(place: int) -> Column:
+    from pyspark.sql import functions as f
+
+    return (f.monotonically_increasing_id() + f.lit(place * ORIGIN_STEP + 1)).alias(AT)
+
+
+def _shown(path: str, directory: Path) -> str:
+    given = Path(path)
+    return str(given.relative_to(directory) if given.is_relative_to(directory) else given)
+
+
+def _address(path: str) -> str:
+    """A file of this machine, whatever file system Spark takes for its own; patterns in its name are none."""
+    escaped = "".join(f"\\{each}" if each in "{}[]*?\\" else each for each in path)
+    return f"file://{escaped}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _mapping_fault(error: Exception) -> str | None:
+    """What Spark says about an expression that it does not understand."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    if isinstance(error, AnalysisException | ParseException):
+        return f"the mapping fails: {str(error).strip().splitlines()[0]}"
+    return None

@@ -1,0 +1,117 @@
+"""Rows of a load that other processes have written, part by part, and that wait to be published."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.parts import read_part
+from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.writes.delta import EXPLICIT, with_places
+from omnigraph_sql.writes.findings import AT
+from omnigraph_sql.writes.spool import budget
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one task wrote: fragments on the lineage of the table, or rows that wait outside of it."""
+
+    number: int
+    """The place of the part among those of its table."""
+    rows: int
+    nbytes: int
+    """The size of the rows in memory."""
+    fragments: tuple[Any, ...] = ()
+    spool: str | None = None
+    sources: tuple[tuple[str, int], ...] = ()
+    """What the rows came from: a name, and how many rows in a row came from it."""
+    rejects: str | None = None
+    """The file with the records that were left out."""
+    rejected: int = 0
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Part:
+        """A part from its JSON."""
+        return cls(
+            int(entry["number"]),
+            int(entry["rows"]),
+            int(entry["nbytes"]),
+            tuple(entry["fragments"]),
+            entry["spool"],
+            tuple((str(name), int(rows)) for name, rows in entry["sources"]),
+            entry["rejects"],
+            int(entry["rejected"]),
+        )
+
+
+class PartRows:
+    """The rows of all parts of a table, numbered from 1 in their order."""
+
+    def __init__(
+        self,
+        storage: TableStorage,
+        lineage: tuple[str, str | None],
+        schema: pa.Schema,
+        parts: Sequence[Part],
+        *,
+        explicit: bool,
+    ) -> None:
+        self.schema = with_places(schema)
+        self._storage = storage
+        self._path, self._branch = lineage
+        self._parts = parts
+        self._explicit = explicit
+        self.num_rows = sum(part.rows for part in parts)
+        self.nbytes = sum(part.nbytes for part in parts)
+        runs = [run for part in parts for run in part.sources]
+        self._sources = [name for name, _ in runs]
+        self._ends = np.cumsum([rows for _, rows in runs], dtype=np.int64).tolist()
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether they are too many to be held in memory together."""
+        return self.nbytes > budget()
+
+    @property
+    def fragments(self) -> list[Any]:
+        """The fragments of all parts."""
+        return [entry for part in self._parts for entry in part.fragments]
+
+    def is_on(self, handle: SnapshotHandle) -> bool:
+        """Whether a commit on the lineage of a handle finds the files of all rows."""
+        is_same = (handle.path, handle.branch) == (self._path, self._branch)
+        return is_same and all(part.spool is None for part in self._parts)
+
+    def source_of(self, place: int) -> str | None:
+        """What the row at a place came from."""
+        return self._sources[bisect.bisect_left(self._ends, place)] if self._ends else None
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, or some columns of them."""
+        names = self.schema.names if columns is None else list(columns)
+        stored = [name for name in names if name not in (AT, EXPLICIT)]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        start = 1
+        for part in self._parts:
+            # Without a column there would be no telling how many rows there are.
+            for batch in self._stored(part, stored or ["id"]):
+                added = {
+                    AT: pa.array(np.arange(start, start + batch.num_rows)),
+                    EXPLICIT: pa.repeat(pa.scalar(self._explicit), batch.num_rows),
+                }
+                start += batch.num_rows
+                arrays = [added[name] if name in added else batch.column(name) for name in names]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _stored(self, part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        if part.spool is not None:
+            for batch in self._storage.read_spool(part.spool):
+                yield batch.select(columns)
+        for entry in part.fragments:
+            yield from read_part(self._storage.objects, self._path, self._branch, entry, columns)

@@ -1,0 +1,160 @@
+"""Pipelines on Spark give the graph and the rejects that they give on one machine without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import omnigraph_sql as og
+from omnigraph_sql.pipeline import RunReport, run_pipeline
+from tests.spark.helpers import heads, keys, knows, orphans, persons, pins
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PIPELINE = """
+graph: {graph}
+mode: {mode}
+sources:
+  people: {{format: jsonl, path: raw/people/*.jsonl, columns: {{name: TEXT, born: BIGINT, mail: TEXT}}}}
+  more: {{format: csv, path: raw/more.csv}}
+  pairs: {{format: parquet, path: raw/pairs.parquet}}
+nodes:
+  - type: Person
+    from: people
+    columns: {{key: "lower(trim(name))", name: name, age: 2026 - born, mail: mail}}
+    where: name <> 'skip'
+    dedupe: {{by: [key], order: born, keep: last}}
+  - type: Person
+    from: more
+    columns: {{key: key, age: age}}
+edges:
+  - type: Knows
+    from: pairs
+    src: a
+    dst: b
+    columns: {{since: day}}
+rejects: {{to: rejects-{engine}.jsonl, max: 90%}}
+tests:
+  - {{name: nobody is a child, sql: 'select key from "Person" where age < 3'}}
+"""
+
+
+def dirty(place: Path, seed: int) -> None:
+    """Raw files with every kind of fault: in the format, in values, in what they have in common."""
+    rng = random.Random(seed)
+    names = [f"P{number}" for number in range(40)]
+    (place / "raw" / "people").mkdir(parents=True)
+    for file in range(3):
+        lines = []
+        for _ in range(60):
+            record: dict[str, Any] = {"name": rng.choice([*names, None, "skip", " p1 "])}
+            record["born"] = rng.choice([1980, 1999, 2001, 1850, "no year", None, "1970"])
+            if rng.random() < 0.5:
+                record["mail"] = rng.choice(["a@x", "b@x", "c@x", None, f"m{rng.random()}"])
+            lines.append(rng.choice([json.dumps(record)] * 12 + ["{broken", "[1]", "", '{"name": "x"'] * 1))
+        (place / "raw" / "people" / f"{file}.jsonl").write_text("\n".join(lines) + "\n")
+    rows = [f"{rng.choice(['q1', 'q2', 'q3', 'p1', ''])},{rng.choice(['5', '200', 'x', '', '7,8'])}" for _ in range(12)]
+    (place / "raw" / "more.csv").write_text("key,age\n" + "\n".join(rows) + "\n")
+    ends = [each.lower() for each in names] + ["nobody"]
+    pairs = {"a": rng.choices(ends, k=50), "b": rng.choices(ends, k=50), "day": [None] * 50}
+    pq.write_table(
+        pa.table(pairs, schema=pa.schema([("a", "string"), ("b", "string"), ("day", pa.date32())])),
+        place / "raw/pairs.parquet",
+    )
+
+
+def run(place: Path, engine: str, mode: str = "merge") -> tuple[og.Graph, RunReport]:
+    graph = og.init(place / engine, SCHEMA)
+    file = place / f"{engine}.yaml"
+    file.write_text(PIPELINE.format(graph=engine, mode=mode, engine=engine))
+    return graph, run_pipeline(file, engine=engine)
+
+
+SCHEMA = """
+node Person { key: String @key
+  name: String?
+  age: I32?
+  @range(age, 0..150)
+  mail: String? @unique }
+edge Knows: Person -> Person { since: Date? }
+"""
+
+
+def rejected(path: Path) -> list[tuple[Any, ...]]:
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    told = ("type", "rule", "property", "value", "source")
+    return sorted(tuple(str(each[name]) for name in told) for each in found)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_both_engines_give_the_same_graph_and_the_same_rejects(tmp_path: Path, seed: int) -> None:
+    dirty(tmp_path, seed)
+
+    spark, spark_report = run(tmp_path, "spark")
+    local, local_report = run(tmp_path, "local")
+
+    assert persons(spark) == persons(local)
+    assert knows(spark) == knows(local)
+    assert rejected(tmp_path / "rejects-spark.jsonl") == rejected(tmp_path / "rejects-local.jsonl")
+    assert len(rejected(tmp_path / "rejects-spark.jsonl")) > 20
+    assert spark_report.tables == local_report.tables
+    assert spark_report.sources == local_report.sources
+    assert (spark_report.rejected, spark_report.tests) == (local_report.rejected, local_report.tests)
+    assert orphans(spark) == []
+    again = run_pipeline(tmp_path / "spark.yaml", engine="spark")
+    assert (again.replayed, again.commit) == (True, spark_report.commit)
+
+
+def small(tmp_path: Path, lines: list[dict[str, Any]], more: str = "") -> tuple[og.Graph, Path]:
+    graph = og.init(tmp_path / "graph", SCHEMA)
+    (tmp_path / "people.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(
+        "graph: graph\nmode: append\nsources: {people: {format: jsonl, path: people.jsonl}}\n"
+        "nodes: [{type: Person, from: people, columns: {key: name, age: age}}]\n" + more
+    )
+    return graph, file
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_test_that_fails_publishes_nothing(tmp_path: Path) -> None:
+    more = "tests: [{name: nobody old, sql: 'select key from \"Person\" where age > 90'}]\n"
+    graph, file = small(tmp_path, [{"name": "a", "age": 1}, {"name": "b", "age": 99}], more)
+    before = heads(graph), pins(graph)
+
+    with pytest.raises(og.errors.DataTestFailed, match="nobody old"):
+        og.spark.run_pipeline(file)
+
+    assert (heads(graph), pins(graph), orphans(graph)) == (*before, [])
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_bad_row_without_a_budget_publishes_nothing(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [{"name": "a", "age": 1}, {"name": "b", "age": 990}])
+
+    with pytest.raises(og.errors.ValidationFailed, match="@range violation: Person"):
+        og.spark.run_pipeline(file)
+
+    assert (keys(graph), orphans(graph)) == ([], [])
+
+
+def test_formats_that_only_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [])
+    spark.createDataFrame([("o", 5)], "name string, age int").write.orc(str(tmp_path / "people.orc"))
+    text = file.read_text().replace("format: jsonl, path: people.jsonl", f"format: orc, path: {tmp_path / 'people.orc'}")
+    file.write_text(text)
+    with pytest.raises(og.errors.Configuration, match="only Spark reads"):
+        run_pipeline(file, engine="local")
+
+    report = og.spark.run_pipeline(file, branch="main", key=f"run-{os.getpid()}")
+
+    assert (keys(graph), report.tables[0].published) == (["o"], 1)
