@@ -50,7 +50,7 @@ class DataFusionStatements:
         execution = Execution(statement.limits, Clock(statement.limits.timeout), READ_AHEAD_ROWS)
         context = self._take(statement)
         with execution.clock.running():
-            frame = context.read(statement.text, statement.params)
+            frame = context.read(statement.text, statement.params, statement.states)
             reading = context.graph.pins.reading
             reading.follow(execution)
             execution.describe = partial(_described, context.graph.pins)

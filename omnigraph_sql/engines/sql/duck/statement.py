@@ -134,7 +134,7 @@ class DuckDBStatements:
         execution = Execution(statement.limits, Clock(statement.limits.timeout), READ_AHEAD_ROWS)
         execution.begin()
         worker = self._take(statement.limits.memory)
-        worker.current.pins = pins = Pins(self._source, statement.own, statement.params)
+        worker.current.pins = pins = Pins(self._source, statement.own, statement.params, statement.states)
         pins.reading.follow(execution)
         running = Running(worker, statement, self._give)
         execution.describe = running.described
