@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
-from contextvars import Context
+from contextlib import contextmanager, suppress
+from contextvars import Context, copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 _counting = threading.Lock()
@@ -28,32 +29,28 @@ def handing_over() -> int:
     return _handing_over
 
 
-class Loop(asyncio.AbstractEventLoop):
-    """As much of an event loop as the futures of an engine need."""
+class Loop:
+    """As much of an event loop as the futures of an engine ask for."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[asyncio.Handle] = SimpleQueue()
-        self._awaited: asyncio.Future[Any] | None = None
+        self._calls: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._is_cancelled = False
 
-    def wait(self, coroutine: Generator[Any, None, T], until: float | None) -> T:
+    def wait(self, coroutine: Coroutine[asyncio.Future[Any], None, T], until: float | None) -> T:
         """What a coroutine returns that awaits futures of this loop. Raises `TimeoutError` if that takes too long."""
         with self._running():
             while True:
                 try:
-                    self._awaited = coroutine.send(None)
+                    future = coroutine.send(None)
                 except StopIteration as done:
                     found: T = done.value
                     return found
-                try:
-                    self._settle(self._awaited, until)
-                finally:
-                    self._awaited = None
+                self._settle(future, until)
 
     def cancel(self) -> None:
         """Let nobody wait any more, from any thread."""
         self._is_cancelled = True
-        self._calls.put(asyncio.Handle(_nothing, (), self))
+        self._calls.put(_nothing)
 
     def _settle(self, future: asyncio.Future[Any], until: float | None) -> None:
         """Work off calls until a future is done."""
@@ -61,30 +58,28 @@ class Loop(asyncio.AbstractEventLoop):
             while not future.done():
                 if self._is_cancelled:
                     raise CancelledError
-                self._next(None if until is None else until - time.perf_counter())._run()
+                self._next(None if until is None else until - time.perf_counter())()
         finally:
             if not future.done():
                 future.cancel()  # which stops the engine, when those hear of it who are to be called then
                 self._work_off()
 
-    def _next(self, seconds: float | None) -> asyncio.Handle:
+    def _next(self, seconds: float | None) -> Callable[[], object]:
         try:
             return self._calls.get(timeout=None if seconds is None else max(seconds, 0.0))
         except Empty:
             raise TimeoutError from None
 
     def _work_off(self) -> None:
-        while True:
-            try:
-                self._calls.get_nowait()._run()
-            except Empty:
-                return
+        with suppress(Empty):
+            while True:
+                self._calls.get_nowait()()
 
     @contextmanager
     def _running(self) -> Iterator[None]:
         """The thread may run a loop already, as that of a notebook does: it waits until we are back."""
         before = asyncio._get_running_loop()
-        asyncio._set_running_loop(self)
+        asyncio._set_running_loop(cast(Any, self))
         try:
             yield
         finally:
@@ -93,41 +88,26 @@ class Loop(asyncio.AbstractEventLoop):
     # What futures ask of a loop ---------------------------------------------------------------------------------------
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=cast(Any, self))
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *arguments: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, arguments, self, context)
-        self._calls.put(handle)
-        return handle
+    def call_soon(self, callback: Callable[..., object], *arguments: Any, context: Context | None = None) -> None:
+        self._calls.put(partial((context or copy_context()).run, callback, *arguments))
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *arguments: Any, context: Context | None = None
-    ) -> asyncio.Handle:
+    def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any, context: Context | None = None) -> None:
         global _handing_over  # noqa: PLW0603 (the threads belong to the process)
         with _counting:
             _handing_over += 1
         try:
-            return self.call_soon(callback, *arguments, context=context)
+            self.call_soon(callback, *arguments, context=context)
         finally:
             with _counting:
                 _handing_over -= 1
 
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Nobody waits for what a call raises: futures carry what they fail with."""
-
     def get_debug(self) -> bool:
         return False
 
-    def is_running(self) -> bool:
-        return asyncio._get_running_loop() is self
-
     def is_closed(self) -> bool:
         return False
-
-    def time(self) -> float:
-        return time.monotonic()
 
 
 def _nothing() -> None:

@@ -25,7 +25,8 @@ from omnigraph_sql.pipeline.spec import POSTGRES
 from omnigraph_sql.planner.mapping import AT, COLUMN, RAW_ROWS, RULE, VALUE
 from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.remote import ORIGIN_STEP, discard_remote, stage_remote
+from omnigraph_sql.writes.remote import discard_remote, stage_remote
+from omnigraph_sql.writes.remote_table import ORIGIN_STEP
 from omnigraph_sql.writes.unpublished import record
 
 if TYPE_CHECKING:
