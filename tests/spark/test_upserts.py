@@ -25,7 +25,7 @@ def graph(graph: og.Graph) -> og.Graph:
     numbers = range(0, MANY, 2)
     people = pa.table({"key": [f"p{each}" for each in numbers], "age": pa.array([1] * len(numbers), pa.int32())})
     graph.load({"Person": people}, mode="append")
-    graph.mutate("query q() { delete Person where key = 'p10' }")
+    graph.mutate('query q() { delete Person where key = "p10" }')
     return graph
 
 
@@ -103,8 +103,8 @@ def test_a_table_that_changed_meanwhile_is_joined_anew(spark: SparkSession, grap
     frame = people(spark)
     staged(frame, graph, "late")
     graph.load(['{"type": "Person", "data": {"key": "p1", "age": 150}}'], mode="append")
-    graph.mutate("query q() { update Person set { age: 149 } where key = 'p4' }")
-    graph.mutate("query q() { delete Person where key = 'p6' }")
+    graph.mutate('query q() { update Person set { age: 149 } where key = "p4" }')
+    graph.mutate('query q() { delete Person where key = "p6" }')
     wanted, before = expected(graph, frame, tmp_path), row_ids(graph)
     og.spark.publish(graph.uri, "late")
     assert rows(graph) == wanted

@@ -105,6 +105,7 @@ class Pins:
         self.reading = Reading()
         """What the statement does with foreign tables."""
         self._known = {} if known is None else known
+        self._tables: dict[Place, dict[str, Shown]] = {}
         self._branches: list[str] | None = None
 
     def at(self, ref: Ref) -> Pins:
@@ -165,6 +166,11 @@ class Pins:
         snapshot = self.snapshot(place.ref)
         if place == Place(self.own, FOREIGN) and FOREIGN not in schemas(snapshot):
             return self._foreign()
+        if place not in self._tables:
+            self._tables[place] = self._stored(place, snapshot)
+        return self._tables[place]
+
+    def _stored(self, place: Place, snapshot: Snapshot) -> dict[str, Shown]:
         schema = place.schema or DEFAULT_SCHEMA
         found = {
             each.name: Shown(each.name, each.kind, None, snapshot.entries.get(each.table_key), each)

@@ -94,6 +94,8 @@ class Running:
 
     def _used(self, text: str) -> dict[str, Any]:
         """The parameters that are left in a text: DuckDB refuses others."""
+        if not self.statement.params:
+            return {}
         (statement,) = self.connection.duck.extract_statements(text)
         return {name: value for name, value in self.statement.params.items() if name in statement.named_parameters}
 
