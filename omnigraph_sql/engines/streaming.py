@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import threading
 import time
 import weakref
 from collections import deque
@@ -157,11 +158,18 @@ class Stream:
     def __del__(self) -> None:
         self.close()
 
-    def read_ahead(self, rows: int) -> None:
-        """Wait for so many rows, or for all. A short run is done in this thread, which saves waiting for others."""
+    def read_ahead(self, portion: Portion) -> None:
+        """Wait for the first rows, or for all. What can be done in this thread saves waiting for others."""
         if not self.is_done:
-            self._fetch(Portion(rows), self._await if self._execution.left is None else self._run)
+            is_short = self._execution.left is not None
+            self._fetch(portion, self._run if is_short or self._is_alone else self._await)
         self._execution.left = None
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether nobody but the keyboard can want to stop what this thread waits for; the engine heeds that by itself."""
+        is_main = threading.current_thread() is threading.main_thread()
+        return is_main and self._execution.clock.left is None and isinstance(self._source, Awaited)
 
     def next(self) -> pa.RecordBatch | None:
         """The next batch; None after the last."""

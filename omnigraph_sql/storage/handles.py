@@ -27,6 +27,8 @@ class SnapshotHandle:
     branch: str | None
     version: int
     _dataset: Any = field(repr=False, compare=False)
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What was made of it before."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from omnigraph_sql.storage.names import table_name
 from omnigraph_sql.storage.objects import ObjectStore
 from omnigraph_sql.storage.opening import open_objects
 from omnigraph_sql.storage.parts import fragments_of
+from omnigraph_sql.storage.providers import make_provider
 from omnigraph_sql.storage.references import branches_of
 from omnigraph_sql.storage.roots import Root
 from omnigraph_sql.storage.row_stage import Rows, RowStage
@@ -131,11 +132,12 @@ class TableStorage:
         except LANCE_ERRORS as error:
             raise self._missing(handle.path, handle.branch, None, error) from error
 
-    def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
+    def _open(self, path: str, branch: str | None, version: int | None, block_size: int | None = None) -> SnapshotHandle:
         self.calls["open"] += 1
         uri = self.objects.uri(table_name(path, branch))
+        settings: dict[str, Any] = {"session": self._session, "storage_options": self._options, "block_size": block_size}
         try:
-            dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
+            dataset = lance.dataset(uri, version=version, **settings)
         except LANCE_ERRORS as error:
             raise self._missing(path, branch, version, error) from error
         return SnapshotHandle(path, branch, dataset.version, dataset)
@@ -203,9 +205,14 @@ class TableStorage:
 
     def provider(self, handle: SnapshotHandle) -> Any:
         """A version of a table as DataFusion reads it: projections, filters and limits reach the table and its indexes."""
-        from lance import FFILanceTableProvider
+        if "provider" not in handle._made:
 
-        return FFILanceTableProvider(handle._dataset)
+            def reopen(block_size: int) -> Any:
+                return self._open(handle.path, handle.branch, handle.version, block_size)._dataset
+
+            with guarded(handle.path):
+                handle._made["provider"] = make_provider(handle._dataset, reopen)
+        return handle._made["provider"]
 
     def take(self, handle: SnapshotHandle, column: str, positions: npt.NDArray[np.int64]) -> pa.ChunkedArray:
         """The values of a column at positions in table order; these must be ascending and different."""
