@@ -21,8 +21,8 @@ from omnigraph_sql.engines.sql.refusals import failed
 from omnigraph_sql.engines.streaming import Awaited, Complete, Portion, Stream
 from omnigraph_sql.errors import OmnigraphError
 
-READ_AHEAD = Portion(rows=1 << 17, seconds=0.02, size=4 << 20)
-"""What is there before anybody asks for it: results that are not large are complete from the start."""
+READ_AHEAD = Portion(rows=8192)
+"""What is there before anybody asks for it."""
 _IDLE = 4
 
 
