@@ -35,7 +35,7 @@ def execute(
 ) -> Outcome[T]:
     """Run one operation. Publishes at most once; a write that changes nothing publishes nothing."""
     branch = engine.coordinator.require(branch)
-    _refuse_schema_apply(engine)
+    refuse_schema_apply(engine)
     sweep(engine, full=False)
     for attempt in range(REPREPARE_ATTEMPTS + 1):
         snapshot = engine.coordinator.fresh(branch)
@@ -68,7 +68,7 @@ def _gated(
 ) -> Outcome[T]:
     keys = [table_lock(key, branch) for key in first.prepared.keys]
     with engine.locks.hold(keys, shared=["__schema__"]):
-        _refuse_schema_apply(engine)
+        refuse_schema_apply(engine)
         fresh = engine.coordinator.fresh(branch)
         precondition(fresh)
         replay = _replay(engine, fresh, provenance)
@@ -87,6 +87,7 @@ def _gated(
                 return Outcome(None, attempt.prepared.result)
             stage_tables(engine, attempt)
         _check_drift(engine, attempt)
+        _check_files(engine, attempt)
         return commit(engine, branch, attempt, provenance)
 
 
@@ -96,7 +97,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
     sweep(engine, full=False)
     keys = [table_lock(key, branch) for key in attempt.prepared.keys]
     with engine.locks.hold(keys, shared=["__schema__"]):
-        _refuse_schema_apply(engine)
+        refuse_schema_apply(engine)
         fresh = engine.coordinator.fresh(branch)
         replay = _replay(engine, fresh, provenance)
         if replay is not None:
@@ -106,6 +107,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
         if attempt.prepared.is_empty:
             return Outcome(None, attempt.prepared.result)
         _check_drift(engine, attempt)
+        _check_files(engine, attempt)
         return commit(engine, branch, attempt, provenance)
 
 
@@ -118,7 +120,7 @@ def published_before(engine: Engine, branch: str, attempt: Attempt[T], provenanc
     return found
 
 
-def _refuse_schema_apply(engine: Engine) -> None:
+def refuse_schema_apply(engine: Engine) -> None:
     """While a schema is being applied nobody else writes; the lock is a branch, so it holds across processes."""
     if engine.coordinator.table.has_branch(LOCK_BRANCH):
         text = "a schema change is being applied to the graph"
@@ -148,6 +150,13 @@ def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
             )
         text = f"{write.table_key} has version {head}, but the graph shows {entry.version}"
         raise Conflict(text, reason="drift", hint="reopen the graph read-write" if claimed else "run repair")
+
+
+def _check_files(engine: Engine, attempt: Attempt[T]) -> None:
+    """What was staged at another time must still be there. A cleanup that takes it for left over needs the same locks."""
+    for staged in attempt.staged.values():
+        if staged.waited:
+            engine.storage.require_files(staged)
 
 
 def _is_claimed(engine: Engine, branch: str, table_key: str) -> bool:

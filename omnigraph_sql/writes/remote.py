@@ -24,11 +24,19 @@ import pyarrow.compute as pc
 
 from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql import failpoints, ulid
-from omnigraph_sql.errors import BadRequest, Conflict, KeyConflict, NotFound, OmnigraphError, ValidationFailed
+from omnigraph_sql.errors import (
+    BadRequest,
+    Conflict,
+    KeyConflict,
+    NotFound,
+    OmnigraphError,
+    ValidationFailed,
+    VersionReclaimed,
+)
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.storage.columns import table_key, table_schema
 from omnigraph_sql.storage.fragments import fragments
-from omnigraph_sql.storage.handles import StagedHandle
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.storage.names import table_name
 from omnigraph_sql.storage.parts import data_files, write_part
 from omnigraph_sql.storage.wholeness import new_fragments
@@ -219,10 +227,17 @@ class _Attempt:
             self._engine.storage.write_spool(spool, rows)
         else:
             kind = "overwrite" if self._table.mode == "overwrite" else "append"
-            written = write_part(open_entry(self._engine, self._entry), rows, kind)
+            written = write_part(self._table_handle(), rows, kind)
         rejects = self._report()
         count = 0 if self._rejects is None else self._rejects.count
         return Part(self._number, self._rows, self._nbytes, tuple(written), spool, tuple(self._sources), rejects, count)
+
+    def _table_handle(self) -> SnapshotHandle:
+        """A version of the table, for the columns that rows must have. While a job runs, a cleanup may remove the first."""
+        try:
+            return open_entry(self._engine, self._entry)
+        except VersionReclaimed:
+            return self._engine.storage.open_head(self._entry.path, self._entry.branch)
 
     def note(self, part: Part) -> dict[str, Any]:
         """What an attempt wrote, so that it can be removed."""
@@ -528,15 +543,18 @@ def _remove(engine: Engine, notes: Iterable[Mapping[str, Any]]) -> None:
                 engine.objects.delete(name)
 
 
-def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> set[str]:
-    """The data files of tables that a commit shows."""
+def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> set[str] | None:
+    """The data files of tables that a commit shows; None if a cleanup has removed it, so that nobody can tell."""
     if commit is None:
         return set()
     snapshot = engine.coordinator.at_commit(commit.graph_commit_id)
     found: set[str] = set()
     for key in keys:
         entry = snapshot.entry(key)
-        parts = fragments(open_entry(engine, entry), "id")
+        try:
+            parts = fragments(open_entry(engine, entry), "id")
+        except VersionReclaimed:
+            return None
         found |= {f"{table_name(entry.path, entry.branch)}/data/{file}" for part in parts for file in part.files}
     return found
 
