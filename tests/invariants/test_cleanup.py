@@ -13,9 +13,9 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
+from tests import stores
 from tests.crash.racing import Writer, paused, resumed
 from tests.crash.world import (
-    DELETE,
     INSERT,
     OPERATIONS,
     TABLES,
@@ -160,18 +160,19 @@ def test_with_both_policies_a_version_goes_only_if_neither_keeps_it(tmp_path: Pl
     root = tmp_path / "g"
     graph = seeded(root)
     add(graph, "one", "two")
-    time.sleep(3)
+    age = 2 * stores.patience
+    time.sleep(age + 1)
     add(graph, "three", "four")
     before = versions(root, path_of(graph))
 
-    assert stat(graph.cleanup(keep=10, older_than="2s")).versions_removed == 0
+    assert stat(graph.cleanup(keep=10, older_than=f"{age}s")).versions_removed == 0
     assert stat(graph.cleanup(keep=3, older_than="1w")).versions_removed == 0
     assert versions(root, path_of(graph)) == before
-    stats = graph.cleanup(keep=4, older_than=timedelta(seconds=2))
+    stats = graph.cleanup(keep=4, older_than=timedelta(seconds=age))
 
     assert versions(root, path_of(graph)) == before[-4:]
     assert stat(stats).versions_removed == len(before) - 4
-    graph.cleanup(older_than="2s")
+    graph.cleanup(older_than=f"{age}s")
     assert versions(root, path_of(graph)) == before[-2:]
 
 

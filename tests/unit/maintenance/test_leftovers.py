@@ -167,7 +167,7 @@ def test_a_staged_load_older_than_the_grace_is_gone_and_says_so(graph: og.Graph,
     removed = of(graph.cleanup(keep=10)).files_removed
 
     assert removed == 2
-    with pytest.raises(errors.NotFound, match="the staged rows .* are gone") as gone:
+    with pytest.raises(errors.NotFound, match=r"the staged rows .* are gone") as gone:
         graph.publish(staged)
     assert gone.value.hint == "stage the load again"
     assert names(reopened(root)) == ["ann", "bob"]
