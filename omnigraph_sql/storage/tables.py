@@ -240,7 +240,7 @@ class TableStorage:
     def state(self, handle: SnapshotHandle, made_by: StagedHandle | None = None) -> TableState:
         """Row count and transaction of an opened version; `made_by` is the staged write, if the caller committed it."""
         own = self.read_transaction(handle, handle.version).uuid if made_by is None else str(made_by._transaction.uuid)
-        with guarded(handle.path):
+        with reading(handle):
             return TableState(handle.version, int(handle._dataset.count_rows()), own)
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
@@ -271,7 +271,7 @@ class TableStorage:
         self, handle: SnapshotHandle, rows: Rows, mode: Literal["append", "overwrite"], operation_id: str
     ) -> StagedHandle:
         self.calls["stage"] += 1
-        with guarded(handle.path):
+        with reading(handle):
             transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
         operation: Any = transaction.operation
         count = sum(fragment.num_rows for fragment in operation.fragments)
@@ -296,7 +296,7 @@ class TableStorage:
         """Upsert by the keys: whole rows are replaced, new ones inserted. Keys must be distinct."""
         self.calls["stage"] += 1
         builder = handle._dataset.merge_insert(list(keys)).when_matched_update_all().when_not_matched_insert_all()
-        with guarded(handle.path):
+        with reading(handle):
             transaction, stats = builder.execute_uncommitted(rows)
         return self._staged(
             handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"]
@@ -306,7 +306,7 @@ class TableStorage:
         """Remove the rows with these ids."""
         self.calls["stage"] += 1
         keys = pa.table({"id": ids.cast(pa.string())}, schema=pa.schema([self.schema(handle).field("id")]))
-        with guarded(handle.path):
+        with reading(handle):
             transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
         return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
 
@@ -335,7 +335,7 @@ class TableStorage:
         built = []
         for spec in specs:
             settings = _settings(spec, dataset)
-            with guarded(handle.path):
+            with reading(handle):
                 index = dataset.create_index_uncommitted(
                     spec.column, spec.kind, name=spec.name, fragment_ids=fragments, replace=True, **settings
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, VersionReclaimed
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import check_expected, check_incarnation
@@ -38,24 +38,47 @@ def execute(
     refuse_schema_apply(engine)
     sweep(engine, full=False)
     for attempt in range(REPREPARE_ATTEMPTS + 1):
-        snapshot = engine.coordinator.fresh(branch)
-        engine.publisher.reconcile(snapshot)
-        precondition(snapshot)
-        first = Attempt(snapshot, prepare(snapshot))
+        is_last = attempt == REPREPARE_ATTEMPTS
+        try:
+            first = _staged(engine, branch, prepare, provenance, precondition)
+        except VersionReclaimed:
+            if is_last:
+                raise
+            continue  # others have published since this write looked, and a cleanup removed what it looked at
         if first.prepared.is_empty:
             return Outcome(None, first.prepared.result)
-        stage_tables(engine, first)
-        failpoints.hit("mutation.post_stage_pre_gates")
-        if provenance.writer_kind == "EnsureIndices":
-            failpoints.hit("ensure_indices.post_stage")
         try:
             return _gated(engine, branch, first, prepare, provenance, precondition)
         except (Conflict, ExpectedVersionMismatch) as error:
             # Our effects are undone by now. A write that does not depend on exact content looks again.
             retry = isinstance(error, ExpectedVersionMismatch) or error.reason in RETRIED
-            if not retry or is_strict(first.prepared) or attempt == REPREPARE_ATTEMPTS:
+            if not retry or is_strict(first.prepared) or is_last:
+                raise
+        except VersionReclaimed:
+            if is_last:
                 raise
     raise AssertionError("unreachable")
+
+
+def _staged(
+    engine: Engine,
+    branch: str,
+    prepare: Callable[[Snapshot], Prepared[T]],
+    provenance: Provenance,
+    precondition: Callable[[Snapshot], None],
+) -> Attempt[T]:
+    """Look at the branch, decide what is to change, and write the files of it."""
+    snapshot = engine.coordinator.fresh(branch)
+    engine.publisher.reconcile(snapshot)
+    precondition(snapshot)
+    first = Attempt(snapshot, prepare(snapshot))
+    if first.prepared.is_empty:
+        return first
+    stage_tables(engine, first)
+    failpoints.hit("mutation.post_stage_pre_gates")
+    if provenance.writer_kind == "EnsureIndices":
+        failpoints.hit("ensure_indices.post_stage")
+    return first
 
 
 def _gated(

@@ -1,6 +1,7 @@
 """Invariants of cleanup: what is kept can be read as before, what is gone says so, and doubt removes nothing."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -193,7 +194,7 @@ def test_a_cleanup_needs_a_policy_and_warns_of_one_that_keeps_hardly_anything(tm
     graph = seeded(tmp_path / "g")
     for policy in ({}, {"keep": 0}, {"keep": -1}, {"older_than": "soon"}, {"older_than": timedelta(seconds=-1)}):
         with pytest.raises(errors.BadRequest):
-            graph.cleanup(**policy)  # type: ignore[arg-type]
+            graph.cleanup(**policy)
     with pytest.warns(UserWarning, match="keep=2 leaves almost nothing"):
         graph.cleanup(keep=2)
     with pytest.raises(errors.BadRequest, match="read-only"):
@@ -488,3 +489,51 @@ def test_tables_that_a_cleanup_went_over_take_every_kind_of_write(tmp_path: Plac
         assert_settled(graph)
     assert set(pins(graph)) >= set(TABLES)
     assert len(graph.query(FRIENDS).to_arrow()) == 0
+
+
+def test_writers_do_not_notice_cleanups_that_keep_nothing(tmp_path: Place) -> None:
+    root = tmp_path / "g"
+    seeded(root).create_branch("draft")
+    done = threading.Event()
+    count = stores.repetitions(15)
+
+    def write(own: str, branch: str) -> None:
+        graph = og.connect(root)
+        for number in range(count):
+            graph.mutate(INSERT, params={"name": f"{own}-{number}"}, branch=branch)
+            graph.load([node("Person", name="bob", age=number)], mode="merge", branch=branch)
+
+    def clean() -> int:
+        graph, removed = og.connect(root), 0
+        while not done.is_set():
+            stats = graph.cleanup(older_than=EVERYTHING)
+            assert [each.error for each in stats if each.error] == []
+            removed += stat(stats).versions_removed
+        return removed
+
+    cleaner = Writer(clean)
+    writers = [Writer(lambda own=own, on=on: write(own, on)) for own, on in (("a", "main"), ("b", "main"), ("c", "draft"))]
+    try:
+        for writer in writers:
+            writer.join()
+    finally:
+        done.set()
+    assert cleaner.join() > 0
+    graph = reopened(root)
+    assert set(names(graph)) == {"ann", "bob", *(f"{own}-{number}" for own in "ab" for number in range(count))}
+    assert set(names(graph, "draft")) == {"ann", "bob", *(f"c-{number}" for number in range(count))}
+
+
+def test_a_write_whose_base_is_removed_under_it_looks_again(tmp_path: Place) -> None:
+    root = tmp_path / "g"
+    graph = seeded(root)
+    with paused("mutation.post_stage_pre_gates", lambda: graph.mutate(UPDATE)) as (writer, pause):
+        og.connect(root).load([node("Person", name=name) for name in ("ann", "bob", "cleo")], mode="overwrite")
+        og.connect(root).cleanup(older_than=EVERYTHING)
+        with pytest.raises(errors.ExpectedVersionMismatch):
+            resumed(writer, pause)
+    with paused("mutation.post_stage_pre_gates", lambda: add(graph, "dora")) as (writer, pause):
+        og.connect(root).load([node("Person", name=name) for name in ("ann", "bob", "cleo")], mode="overwrite")
+        og.connect(root).cleanup(older_than=EVERYTHING)
+        resumed(writer, pause)
+    assert names(reopened(root)) == ["ann", "bob", "cleo", "dora"]

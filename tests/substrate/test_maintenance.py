@@ -233,7 +233,7 @@ def test_removing_old_versions_takes_uncommitted_files_after_seven_days(table: l
 
 
 def test_a_listing_of_the_files_of_versions_lacks_what_is_beside_rows_and_before_a_fork(tmp_path: Path) -> None:
-    """What `storage/collecting.py` adds to the list, or else would remove: files of blobs, and indexes from before a fork."""
+    """What the store adds to the list, or else would remove: files of blobs, and indexes from before a fork."""
     schema = pa.schema([*create(tmp_path / "plain").schema, lance.blob_field("doc")])
     large = pa.table([pa.array(["a"]), pa.array([1]), lance.blob_array([os.urandom(200_000)])], schema=schema)
     table = create(tmp_path / "t", large, schema=schema)
