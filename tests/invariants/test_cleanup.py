@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -512,7 +513,7 @@ def test_writers_do_not_notice_cleanups_that_keep_nothing(tmp_path: Place) -> No
         return removed
 
     cleaner = Writer(clean)
-    writers = [Writer(lambda own=own, on=on: write(own, on)) for own, on in (("a", "main"), ("b", "main"), ("c", "draft"))]
+    writers = [Writer(partial(write, own, branch)) for own, branch in (("a", "main"), ("b", "main"), ("c", "draft"))]
     try:
         for writer in writers:
             writer.join()

@@ -42,12 +42,13 @@ class Walk:
     # Steps
 
     def step(self) -> None:
-        steps = [self.insert, self.insert, self.change, self.remove, self.replace, self.fork, self.index, self.drop]
-        self.random.choice(steps)()
+        steps = [self.insert, self.change, self.remove, self.replace, self.fork, self.index, self.drop]
+        (chosen,) = self.random.choices(steps, [4, 2, 1, 2, 3, 1, 1])
+        chosen()
         self.look()
 
     def branch(self) -> str:
-        return self.random.choice(self.graph.branches())
+        return "main" if self.random.random() < 0.5 else self.random.choice(self.graph.branches())
 
     def people(self, branch: str) -> list[str]:
         return [row["id"] for row in rows(self.graph, branch).get("Person", [])]
@@ -83,22 +84,20 @@ class Walk:
         self.graph.create_branch(next(self.names), self.branch())
 
     def drop(self) -> None:
-        for branch in self.graph.branches()[:2]:
-            try:
-                if self.random.random() < 0.5:
-                    self.graph.delete_branch(branch)
-                elif branch != "main":
-                    abandon("branch_delete.before_table_cleanup", lambda: self.graph.delete_branch(branch))  # noqa: B023
-                else:
-                    continue
-            except (errors.BadRequest, errors.Conflict):
-                continue
-            self.forget(branch)
+        branch = self.branch()
+        try:
+            if branch != "main" and self.random.random() < 0.5:
+                abandon("branch_delete.before_table_cleanup", lambda: self.graph.delete_branch(branch))
+            else:
+                self.graph.delete_branch(branch)
+        except (errors.BadRequest, errors.Conflict):
+            return  # main, or a branch from which others were made
+        self.forget(branch)
 
     # Cleanups
 
     def clean(self) -> None:
-        keep = self.random.choice([3, 4, 6, 12, None])
+        keep = self.random.choice([None, None, 3, 4, 8])
         kept = self.kept(keep)
         before = dict(self.read)
 
