@@ -27,6 +27,7 @@ from omnigraph_sql.writes.staged import DIRECTORY as STAGED
 from omnigraph_sql.writes.staging import open_entry, owner_of
 
 _PLACES = ("edges", "nodes", "tables")
+_LOOKS = 20
 
 
 @dataclass(frozen=True)
@@ -128,12 +129,22 @@ def _refuse_pending(engine: Engine) -> None:
 
 
 def _live(engine: Engine) -> Live:
-    """What every branch shows. A branch that cannot be read may need anything, so nothing may go."""
-    found = []
-    for branch in engine.coordinator.branches():
-        failpoints.hit("cleanup.resolve_branch_snapshot")
-        found.append(engine.coordinator.fresh(branch))
-    return Live(tuple(found))
+    """What every branch shows. A branch that cannot be read may need anything, so nothing may go.
+
+    A branch that was made while others were read may show what its base showed before: all are read again. One that is made
+    later shows nothing older than what its base shows here.
+    """
+    coordinator = engine.coordinator
+    for _ in range(_LOOKS):
+        found = []
+        for branch in coordinator.branches():
+            failpoints.hit("cleanup.resolve_branch_snapshot")
+            found.append(coordinator.fresh(branch))
+        known = {each.branch: each.incarnation for each in found}
+        if {branch: coordinator.incarnation(branch) for branch in coordinator.branches()} == known:
+            return Live(tuple(found))
+    text = "branches come and go too fast to tell what they show: nothing was removed"
+    raise Conflict(text, reason="contention", hint="try again")
 
 
 def _require_heads(engine: Engine, live: Live, *, dry_run: bool) -> None:
@@ -201,7 +212,7 @@ def _claims(engine: Engine) -> set[tuple[str, str | None]]:
 def _collect(run: _Run, key: str, path: str) -> None:
     """Remove the old versions of a table, and what nothing refers to."""
     engine = run.engine
-    with _gates(run, key):
+    with _gates(run, key, path):
         failpoints.hit("cleanup.table_gc")
         found = survey(engine.storage, path)
         going = {branch: _outdated(run, found, branch) for branch in found.lineages}
@@ -213,12 +224,12 @@ def _collect(run: _Run, key: str, path: str) -> None:
 
 
 @contextmanager
-def _gates(run: _Run, key: str) -> Iterator[None]:
-    """Hold up the writers of a table on every branch."""
+def _gates(run: _Run, key: str, path: str) -> Iterator[None]:
+    """Hold up the writers of a table, on every branch that has made it its own: others fork it before they write."""
     if run.dry_run:
         yield
         return
-    locks = [table_lock(key, branch) for branch in run.live.branches]
+    locks = [table_lock(key, owner_of(branch) or MAIN) for branch in run.live.pins(path)]
     with run.engine.locks.hold(locks, shared=["__schema__"]):
         refuse_schema_apply(run.engine)
         _refuse_pending(run.engine)

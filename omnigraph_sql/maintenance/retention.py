@@ -53,7 +53,7 @@ def read_policy(keep: int | None, older_than: timedelta | str | None) -> Policy:
         raise BadRequest(f"older_than={older_than} lies in the future", hint="give an age, for example 7d")
     if keep is not None and keep < WARN_BELOW:
         text = f"keep={keep} leaves almost nothing of the history; keep at least {RECOMMENDED} versions of a graph in use"
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warnings.warn(text, UserWarning, stacklevel=3)
     return Policy(keep, age)
 
 
@@ -78,10 +78,6 @@ class Live:
     """What the branches of a graph show."""
 
     snapshots: tuple[Snapshot, ...]
-
-    @property
-    def branches(self) -> list[str]:
-        return [each.branch for each in self.snapshots]
 
     @property
     def keys(self) -> dict[str, str]:

@@ -359,6 +359,20 @@ def test_invariant_34_a_live_writer_is_waited_for(tmp_path: Place) -> None:
     assert_writable(reopened(root))
 
 
+def test_invariant_51_a_branch_made_while_branches_are_read_stays_whole(tmp_path: Place) -> None:
+    root = tmp_path / "g"
+    graph = seeded(root)
+    add(graph, "one")
+    cleaner = og.connect(root)
+    with paused("cleanup.resolve_branch_snapshot", lambda: cleaner.cleanup(older_than=EVERYTHING)) as (cleaning, pause):
+        graph.create_branch("idle")
+        graph.load([node("Person", name=name) for name in ("ann", "bob")], mode="overwrite")
+        before = rows(graph, "idle")
+        resumed(cleaning, pause)
+    assert rows(og.connect(root), "idle") == before
+    assert_writable(reopened(root), ["main", "idle"])
+
+
 def test_drift_is_not_interpreted(tmp_path: Place) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
