@@ -11,8 +11,7 @@ import pyarrow as pa
 from lance.dataset import LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
-from omnigraph_sql.storage.faults import guarded
-from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, reading
 from omnigraph_sql.storage.parts import fragments_of
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
@@ -22,7 +21,7 @@ class RowStage:
     """A write in the making that takes rows in pieces. Changed rows keep their identity."""
 
     def __init__(self, handle: SnapshotHandle, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
-        self._path = handle.path
+        self._handle = handle
         self._dataset = dataset = handle._dataset
         self._finish = finish
         self._new: list[Any] = []
@@ -33,7 +32,7 @@ class RowStage:
         """New rows."""
         if isinstance(rows, pa.Table) and rows.num_rows == 0:
             return
-        with guarded(self._path):
+        with reading(self._handle):
             fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
         self._new += fragments
         self._rows += sum(each.num_rows for each in fragments)
@@ -42,7 +41,7 @@ class RowStage:
         """Rows that replace those with these row ids, which are at these addresses."""
         if rows.num_rows == 0:
             return
-        with guarded(self._path):
+        with reading(self._handle):
             fragments = write_fragments(rows, self._dataset, mode="append")
         self._change(fragments, row_ids, addresses)
 
@@ -80,7 +79,7 @@ class RowStage:
             gone = self._gone[fragment.fragment_id]
             if not gone.any():
                 continue
-            with guarded(self._path):
+            with reading(self._handle):
                 after = fragment.delete_rows(np.flatnonzero(gone).tolist())
             if after is None:
                 emptied.append(fragment.fragment_id)

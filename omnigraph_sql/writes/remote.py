@@ -20,7 +20,15 @@ import pyarrow as pa
 
 from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql import failpoints, ulid
-from omnigraph_sql.errors import BadRequest, Conflict, KeyConflict, NotFound, OmnigraphError, ValidationFailed
+from omnigraph_sql.errors import (
+    BadRequest,
+    Conflict,
+    KeyConflict,
+    NotFound,
+    OmnigraphError,
+    ValidationFailed,
+    VersionReclaimed,
+)
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.storage.columns import table_key, table_schema
 from omnigraph_sql.storage.fragments import fragments
@@ -293,7 +301,10 @@ def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> s
     found: set[str] = set()
     for key in keys:
         entry = snapshot.entry(key)
-        parts = fragments(open_entry(engine, entry), "id")
+        try:
+            parts = fragments(open_entry(engine, entry), "id")
+        except VersionReclaimed:
+            return None
         found |= {f"{table_name(entry.path, entry.branch)}/data/{file}" for part in parts for file in part.files}
     return found
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql import ulid
-from omnigraph_sql.errors import Conflict, OmnigraphError
+from omnigraph_sql.errors import Conflict, OmnigraphError, VersionReclaimed
 from omnigraph_sql.storage.columns import table_schema
+from omnigraph_sql.storage.handles import SnapshotHandle
 from omnigraph_sql.storage.parts import data_files, write_part
 from omnigraph_sql.writes.delta import with_places
 from omnigraph_sql.writes.engine import Engine
@@ -98,7 +99,7 @@ class _Attempt:
         if self._table.mode == "merge":
             return self._merge(rows)
         kind = "overwrite" if self._table.mode == "overwrite" else "append"
-        written = write_part(open_entry(self._engine, self._entry), self._stored(rows), kind)
+        written = write_part(self._handle(), self._stored(rows), kind)
         return Part(self._number, fragments=tuple(written))
 
     def _put_aside(self, rows: Iterable[pa.RecordBatch]) -> Part:
@@ -115,7 +116,7 @@ class _Attempt:
                 break
         else:
             return self._put_aside(first)
-        handle = open_entry(self._engine, self._entry)
+        handle = self._handle()
         written: list[Any] = []
         changed: list[int] = []
         replaced: list[pa.Table] = []
@@ -130,6 +131,13 @@ class _Attempt:
         name = f"{self._table.directory}/replaced-{self.id}.arrow"
         self._engine.storage.write_spool(name, pa.concat_tables(replaced).to_reader())
         return Part(self._number, fragments=tuple(written), joined=Joined(handle.version, tuple(changed), name))
+
+    def _handle(self) -> SnapshotHandle:
+        """The table as it was when the job began. A cleanup may have removed that version meanwhile: then as it is now."""
+        try:
+            return open_entry(self._engine, self._entry)
+        except VersionReclaimed:
+            return self._engine.storage.open_head(self._entry.path, self._entry.branch)
 
     def _stored(self, rows: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
         """Rows in the order in which they are written, as the table has them."""
