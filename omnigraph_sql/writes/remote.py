@@ -57,6 +57,7 @@ ORIGIN_STEP = 1 << 48
 _DAY = 86_400
 _FORMAT = 1
 _PUBLISHING = "publishing.json"
+_BEGUN = "remote.json"
 
 
 @dataclass(frozen=True)
@@ -167,12 +168,17 @@ def write_rows(engine: Engine, table: RemoteTable, batches: Iterable[pa.RecordBa
         raise Conflict(text, reason="schema changed", hint="run the job again")
     attempt = _Attempt(engine, table, number)
     part = attempt.write(batches)
-    if engine.objects.exists(f"{table.directory}/{ABORTED}"):
+    if _is_over(engine, table):
         # Nobody waits for this task any more, and nobody would remove its files.
         _remove(engine, [attempt.note(part)])
-        raise Conflict(f"the load `{table.load_id}` was given up", reason="aborted", hint="run the job again")
+        raise Conflict(f"the load `{table.load_id}` is over", reason="aborted", hint="run the job again")
     engine.objects.write_text(f"{table.directory}/attempt-{table.save_id}-{attempt.id}.json", json.dumps(attempt.note(part)))
     return part
+
+
+def _is_over(engine: Engine, table: RemoteTable) -> bool:
+    """Whether a load was given up, or published with what another attempt wrote."""
+    return engine.objects.exists(f"{table.directory}/{ABORTED}") or not engine.objects.exists(f"{table.directory}/{_BEGUN}")
 
 
 class _Attempt:
@@ -502,7 +508,7 @@ def discard_remote(engine: Engine, load_id: str, *, keep_mark: bool = False) -> 
 def remote_loads(engine: Engine) -> list[str]:
     """The ids of loads that wait to be published."""
     names = engine.objects.list_dir(DIRECTORY)
-    return sorted(name for name in names if engine.objects.exists(f"{DIRECTORY}/{name}/remote.json"))
+    return sorted(name for name in names if engine.objects.exists(f"{DIRECTORY}/{name}/{_BEGUN}"))
 
 
 def _sweep(engine: Engine, load_id: str, kept: set[str] | None, *, keep_mark: bool = False) -> None:
@@ -543,7 +549,7 @@ def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> s
 
 def _begun(engine: Engine, load_id: str, wanted: dict[str, str]) -> dict[str, Any]:
     """What a load began with: what this write wants, if it is the first."""
-    name = f"{DIRECTORY}/{load_id}/remote.json"
+    name = f"{DIRECTORY}/{load_id}/{_BEGUN}"
     engine.objects.write_text_if_absent(name, json.dumps({"format": _FORMAT, **wanted}))
     found: dict[str, Any] = _read(engine, name, dict)
     return found
