@@ -29,8 +29,7 @@ CONFIG = {
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
     "spark.ui.enabled": "false",
-    # So that rows of a task are on their way to its file before all of them are there.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 SPECULATION = {
     "spark.speculation": "true",
@@ -38,12 +37,13 @@ SPECULATION = {
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.quantile": "0.5",
 }
-ROWS, PARTS = 4000, 4
+ROWS, PARTS = 400_000, 4
+"""So many that a task has begun to write before all of its rows are there."""
 PATIENCE = 90
 
 
 def people(spark: SparkSession) -> DataFrame:
-    return spark.range(0, ROWS, 1, PARTS).selectExpr("concat('p', id) as key", "repeat('name ', 400) as name")
+    return spark.range(0, ROWS, 1, PARTS).selectExpr("concat('p', id) as key", "concat('name of ', id) as name")
 
 
 def waiting(marks: str, attempts: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -98,7 +98,7 @@ class Killer(threading.Thread):
         for attempt in range(self._attempts):
             mark = self._marks / f"0.{attempt}"
             while not (mark.exists() and mark.read_text() and self._is_alone()):
-                time.sleep(0.1)
+                time.sleep(0.2)
             (writer,) = writers(self._data)
             victim = executor_of(int(mark.read_text())) if self._whole else writer
             os.kill(victim, signal.SIGKILL)

@@ -86,7 +86,7 @@ class Raw:
 
 
 _words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=4)
-_numbers = st.integers(-3, 160) | st.sampled_from([2**31, 2**63, 1.5, -0.25, 1e20, 200])
+_numbers = st.integers(-3, 160) | st.sampled_from([2**31, 2**63, 1.5, -0.25, 200])
 _odd: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
