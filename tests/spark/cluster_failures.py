@@ -59,7 +59,7 @@ def waiting(marks: str, attempts: int) -> Callable[[Iterator[pa.RecordBatch]], I
         mark.write_text(str(os.getpid()))
         if context.partitionId() == 0 and context.attemptNumber() < attempts:
             until = time.monotonic() + PATIENCE
-            while time.monotonic() < until:
+            while time.monotonic() < until and not mark.with_suffix(f"{mark.suffix}-over").exists():
                 time.sleep(0.2)
 
     return give
@@ -97,16 +97,19 @@ class Killer(threading.Thread):
     def run(self) -> None:
         for attempt in range(self._attempts):
             mark = self._marks / f"0.{attempt}"
-            while not (mark.exists() and mark.read_text() and self._is_alone()):
-                time.sleep(0.2)
-            (writer,) = writers(self._data)
+            writer = self._last_writer(mark)
             victim = executor_of(int(mark.read_text())) if self._whole else writer
             os.kill(victim, signal.SIGKILL)
             self.killed.append(victim)
+            (self._marks / f"0.{attempt}-over").touch()
 
-    def _is_alone(self) -> bool:
-        is_rest_done = all(any(self._marks.glob(f"{part}.*")) for part in range(1, PARTS))
-        return is_rest_done and len(writers(self._data)) == 1
+    def _last_writer(self, mark: Path) -> int:
+        """The process that still writes when all others have been done for a while."""
+        seen: list[list[int]] = []
+        while not (mark.exists() and len(seen) == 5 and all(each == seen[0] and len(each) == 1 for each in seen)):
+            seen = [*seen[-4:], writers(self._data)]
+            time.sleep(0.3)
+        return seen[0][0]
 
 
 def run(spark: SparkSession, graph: og.Graph, place: Path, attempts: int, *, kills: bool, whole: bool) -> dict[str, Any]:
@@ -125,7 +128,7 @@ def run(spark: SparkSession, graph: og.Graph, place: Path, attempts: int, *, kil
     except Exception as error:
         failure = str(error)
     time.sleep(5)  # Attempts that nobody waits for come to their end.
-    done = sorted(mark.name for mark in marks.iterdir())
+    done = sorted(mark.name for mark in marks.iterdir() if not mark.name.endswith("-over"))
     return {"result": result, "failure": failure, "killed": len(killer.killed), "attempts": done}
 
 
