@@ -35,7 +35,7 @@ def said(told: RunReport | og.errors.OmnigraphError) -> object:
 
 
 @pytest.mark.usefixtures("spark")
-@settings(max_examples=5, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(raws())
 def test_both_engines_agree(raw: Raw) -> None:
     agree(raw)

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph_sql as og
+from tests.docs.blocks import read_blocks
 from tests.spark import clusters
 from tests.spark.conftest import SCHEMA
 from tests.spark.helpers import heads, keys, knows, orphans, pins
@@ -82,6 +85,18 @@ def test_a_program_that_is_submitted(request: pytest.FixtureRequest, tmp_path: P
     master = "local[2]" if where == "this machine" else request.getfixturevalue("master")
     submit = [str(clusters.SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--executor-memory", "1g"]
     check(place, clusters.run([*submit, str(JOB), str(place)], place))
+
+
+def test_the_program_of_the_guide(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", SCHEMA)
+    pq.write_table(pa.table({"key": ["a", "b"]}), tmp_path / "people.parquet")
+    (program,) = [each for each in read_blocks(clusters.ROOT / "docs/guides/spark.md") if each.title == "job.py"]
+    (tmp_path / "job.py").write_text(program.text)
+    submit = [str(clusters.SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", "job.py"]
+
+    clusters.run([*submit, graph.uri, str(tmp_path / "people.parquet")], tmp_path)
+
+    assert keys(graph) == ["a", "b"]
 
 
 def test_pipelines_of_the_command_line(master: str, tmp_path: Path) -> None:
