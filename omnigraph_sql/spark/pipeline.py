@@ -211,16 +211,21 @@ def _json_rows(lines: DataFrame, place: int, columns: Sequence[str]) -> DataFram
     """Lines of JSON as rows: values are texts, and a line that is no object has something wrong."""
     from pyspark.sql import functions as f
 
+    # Spark takes a value and passes over what follows it. Inside of an object nothing can follow but what belongs there: a
+    # line that closes the object itself loses the end that no line can know.
+    end = f"end_{ulid.new()}"
+    whole = f.concat(f.lit('{"line":'), f.col("value"), f.lit(f',"{end}":1}}'))
     parsed = lines.where(f.trim("value") != "").select(
-        "value", f.from_json("value", "map<string,string>", _STRICT_JSON).alias("__values"), _number(place)
+        "value", f.from_json(whole, f"line map<string,string>, {end} int", _STRICT_JSON).alias("__parsed"), _number(place)
     )
-    is_bad = f.col("__values").isNull()
+    is_bad = f.col("__parsed.line").isNull() | f.col(f"__parsed.{end}").isNull()
+    values = f.when(~is_bad, f.col("__parsed.line"))
     return parsed.select(
         AT,
         f.when(is_bad, "json").alias(RULE),
         f.lit(None).cast("string").alias(COLUMN),
         f.when(is_bad, f.col("value")).alias(VALUE),
-        *(f.try_element_at(f.col("__values"), f.lit(name)).alias(name) for name in columns),
+        *(f.try_element_at(values, f.lit(name)).alias(name) for name in columns),
     )
 
 
