@@ -44,7 +44,7 @@ from omnigraph_sql.writes.protocol import execute
 from omnigraph_sql.writes.reading import Placed, check_table, type_named
 from omnigraph_sql.writes.reading.tables import ROWS
 from omnigraph_sql.writes.rejects import Rejects
-from omnigraph_sql.writes.remote_table import ABORTED, SOURCE_COLUMN, RemoteTable, remove_files
+from omnigraph_sql.writes.remote_table import ABORTED, BEGUN, SOURCE_COLUMN, RemoteTable, remove_files
 from omnigraph_sql.writes.spool import Workspace
 from omnigraph_sql.writes.staged import DIRECTORY, StagedLoad, Step, check_load_id, stage_prepared
 from omnigraph_sql.writes.staging import open_entry
@@ -275,7 +275,7 @@ def discard_remote(engine: Engine, load_id: str, *, keep_mark: bool = False) -> 
 def remote_loads(engine: Engine) -> list[str]:
     """The ids of loads that wait to be published."""
     names = engine.objects.list_dir(DIRECTORY)
-    return sorted(name for name in names if engine.objects.exists(f"{DIRECTORY}/{name}/remote.json"))
+    return sorted(name for name in names if engine.objects.exists(f"{DIRECTORY}/{name}/{BEGUN}"))
 
 
 def _sweep(engine: Engine, load_id: str, kept: set[str] | None, *, keep_mark: bool = False) -> None:
@@ -311,7 +311,7 @@ def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> s
 
 def _begun(engine: Engine, load_id: str, wanted: dict[str, str]) -> dict[str, Any]:
     """What a load began with: what this write wants, if it is the first."""
-    name = f"{DIRECTORY}/{load_id}/remote.json"
+    name = f"{DIRECTORY}/{load_id}/{BEGUN}"
     engine.objects.write_text_if_absent(name, json.dumps({"format": _FORMAT, **wanted}))
     found: dict[str, Any] = _read(engine, name, dict)
     return found

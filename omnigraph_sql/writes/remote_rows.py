@@ -29,7 +29,7 @@ from omnigraph_sql.writes.reading import Placed, Reject, read_tables
 from omnigraph_sql.writes.reading.model import Places
 from omnigraph_sql.writes.reading.tables import ROWS
 from omnigraph_sql.writes.rejects import Rejects
-from omnigraph_sql.writes.remote_table import ABORTED, ORIGIN_STEP, SOURCE_COLUMN, RemoteTable, remove_files
+from omnigraph_sql.writes.remote_table import ABORTED, BEGUN, ORIGIN_STEP, SOURCE_COLUMN, RemoteTable, remove_files
 from omnigraph_sql.writes.staging import needs_fork, open_entry
 from omnigraph_sql.writes.upsert import meet, pieces
 from omnigraph_sql.writes.validate import value_findings
@@ -45,12 +45,17 @@ def write_rows(engine: Engine, table: RemoteTable, batches: Iterable[pa.RecordBa
         raise Conflict(text, reason="schema changed", hint="run the job again")
     attempt = _Attempt(engine, table, number)
     part = attempt.write(batches)
-    if engine.objects.exists(f"{table.directory}/{ABORTED}"):
+    if _is_over(engine, table):
         # Nobody waits for this task any more, and nobody would remove its files.
         remove_files(engine, [attempt.note(part)])
-        raise Conflict(f"the load `{table.load_id}` was given up", reason="aborted", hint="run the job again")
+        raise Conflict(f"the load `{table.load_id}` is over", reason="aborted", hint="run the job again")
     engine.objects.write_text(f"{table.directory}/attempt-{table.save_id}-{attempt.id}.json", json.dumps(attempt.note(part)))
     return part
+
+
+def _is_over(engine: Engine, table: RemoteTable) -> bool:
+    """Whether a load was given up, or published with what another attempt wrote."""
+    return engine.objects.exists(f"{table.directory}/{ABORTED}") or not engine.objects.exists(f"{table.directory}/{BEGUN}")
 
 
 class _Attempt:

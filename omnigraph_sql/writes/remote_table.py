@@ -17,6 +17,8 @@ SOURCE_COLUMN: Final = "__source"
 """The column that says what a row came from; it is no property."""
 ABORTED: Final = "aborted"
 """The mark of a load that was given up, for tasks that still work on it."""
+BEGUN: Final = "remote.json"
+"""What a load began with; it goes when the load is published or given up."""
 ORIGIN_STEP: Final = 1 << 48
 """The numbers of rows from the next origin begin there."""
 
