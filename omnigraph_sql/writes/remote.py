@@ -293,8 +293,8 @@ def _sweep(engine: Engine, load_id: str, kept: set[str] | None, *, keep_mark: bo
         engine.objects.delete_prefix(directory)
 
 
-def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> set[str]:
-    """The data files of tables that a commit shows."""
+def _referenced(engine: Engine, keys: Iterable[str], commit: Commit | None) -> set[str] | None:
+    """The data files of tables that a commit shows; None if a cleanup has removed it, so that nobody can tell."""
     if commit is None:
         return set()
     snapshot = engine.coordinator.at_commit(commit.graph_commit_id)

@@ -15,7 +15,8 @@ from omnigraph_sql.maintenance.cleanup import CleanupStat
 from omnigraph_sql.storage.detached import commit_view
 from omnigraph_sql.storage.handles import StagedHandle
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.remote import begin_table, finish_table, publish_remote, write_rows
+from omnigraph_sql.writes.remote import begin_table, finish_table, publish_remote
+from omnigraph_sql.writes.remote_rows import write_rows
 from omnigraph_sql.writes.staged import StagedLoad
 from tests.crash.world import INSERT, abandon, armed, assert_settled, names, node, reopened, run_child, seeded
 
