@@ -142,6 +142,21 @@ def test_a_job_longer_than_the_grace_keeps_what_its_first_tasks_wrote(graph: og.
     assert names(reopened(root)) == ["ann", "bob", "cleo", "dora"]
 
 
+def test_a_large_upsert_of_a_task_survives_a_cleanup(graph: og.Graph, root: Path) -> None:
+    table = begin_table(graph._engine, "job", "Person", pa.schema([("name", pa.string())]), mode="merge", branch="main")
+    many = [f"p{number:05}" for number in range(20_000)]
+    part = write_rows(graph._engine, table, [pa.record_batch({"name": ["ann", *many]})], 0)
+    assert part.joined is not None, "the task has joined its rows with the table"
+
+    graph.mutate(INSERT, params={"name": "meanwhile"})
+    graph.cleanup(older_than=EVERYTHING)
+    finish_table(graph._engine, table, [part])
+    publish_remote(graph._engine, "job", Provenance("Load", None))
+
+    assert names(reopened(root)) == ["ann", "bob", "meanwhile", *many]
+    assert_settled(graph)
+
+
 # What is left over ---------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +175,15 @@ def test_the_files_of_a_writer_that_died_go_after_the_grace(graph: og.Graph, roo
     assert (of(stats).files_removed, of(stats).versions_removed, of(stats).error) == (1, 0, None)
     assert files(graph) == before, "what versions name is not left over, however old it is"
     assert names(reopened(root)) == ["ann", "bob"]
+
+
+def test_the_file_that_a_killed_writer_had_open_goes_after_the_grace(graph: og.Graph, root: Path) -> None:
+    place = root / graph.snapshot().entries["node:Person"].path / "data"
+    (place / ".tmpX7aB2c").write_bytes(b"half of a file")
+    assert of(graph.cleanup(keep=10)).files_removed == 0
+    age(root, 8, "nodes/*/data/.tmp*")
+    assert of(graph.cleanup(keep=10)).files_removed == 1
+    assert not (place / ".tmpX7aB2c").exists()
 
 
 def test_a_staged_load_older_than_the_grace_is_gone_and_says_so(graph: og.Graph, root: Path) -> None:
