@@ -19,7 +19,7 @@ from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.history.commits import history
 from omnigraph_sql.history.diff import ChangeSet, Filter, diff
 from omnigraph_sql.history.export import entity_at, export_records
-from omnigraph_sql.maintenance.indexes import PendingIndex, ensure_indices
+from omnigraph_sql.maintenance.door import MaintenanceDoor
 from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _SYSTEM_PREFIX = "omnigraph:"
 
 
-class Graph(SqlDoor):
+class Graph(SqlDoor, MaintenanceDoor):
     """An open graph. Made by `init` and `connect`; close it, or use it as a context manager."""
 
     def __init__(
@@ -348,20 +348,6 @@ class Graph(SqlDoor):
         """Writes relational tables, views and schemas of a branch; every call is one commit."""
         self._require_writable()
         return RelationalWriter(self._engine, branch, Provenance("Load", self._actor_for(actor), message))
-
-    def ensure_indices(
-        self, branch: str = MAIN, *, lance_text: bool = False, actor: str | None = None
-    ) -> list[PendingIndex]:
-        """Build every index that the schema declares and a table with rows lacks: one commit, or none.
-
-        What searches in declared texts and vectors need is made beside the tables. Answers do not depend on any of it, save
-        that `nearest` over a whole type of more than a million nodes asks an index of vectors for candidates. Indexes that
-        cannot be built yet are returned. `lance_text` adds Lance's own text indexes, for other readers of the tables.
-        """
-        self._require_writable()
-        pending = ensure_indices(self._engine, branch, self._actor_for(actor), lance_text=lance_text)
-        self._engines().resources.prepare(self._engine.catalog, self.snapshot(branch=branch))
-        return pending
 
     # Branches and history
 

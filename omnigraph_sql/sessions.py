@@ -135,14 +135,14 @@ class Sessions:
         if engine not in self._statements:
             self._statements[engine] = statements_of(engine, self._source)
         runner = self._statements[engine]
-        statement = Statement(text, dict(params or {}), own, allowed)
-        commit = self._source.state(own).commit_id
+        state = self._source.state(own)
+        statement = Statement(text, dict(params or {}), own, allowed, {own: state})
         schema, first = runner.start(statement)
         started = [first]
         return Result(
             schema,
             lambda: started.pop() if started else runner.start(statement)[1],
-            graph_commit_id=commit,
+            graph_commit_id=state.commit_id,
             query_name="sql",
             target=str(own),
         )

@@ -15,6 +15,7 @@ from omnigraph_sql.cli.options import (
     format_option,
     graph_target,
     json_option,
+    quiet_option,
     read_options,
     require_command,
     write_options,
@@ -288,6 +289,34 @@ def ensure_indices(
     return indexing.run(uri, store, branch=branch, lance_text=lance_text, actor=actor, quiet=quiet, as_json=as_json)
 
 
+@click.command("cleanup")
+@graph_target()
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the newest N versions of each table.")
+@click.option("--older-than", metavar="TIME", help="Keep the versions that are not older than this: 12h, 7d, 4w.")
+@click.option("--confirm", "confirmed", is_flag=True, help="Remove the rest. Without it, show what would be removed.")
+@yes_option
+@quiet_option
+@json_option()
+def cleanup(
+    uri: str | None,
+    store: str | None,
+    keep: int | None,
+    older_than: str | None,
+    confirmed: bool,
+    yes: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Remove old versions of the tables of the graph URI, and what interrupted writers left.
+
+    What a branch shows always stays. With --keep and --older-than, a version goes only if neither keeps it.
+    """
+    from omnigraph_sql.cli import cleaning
+
+    order = cleaning.Order(keep, cleaning.age(older_than), confirmed)
+    return cleaning.run(uri, store, order, yes=yes, quiet=quiet, as_json=as_json)
+
+
 # Branches ------------------------------------------------------------------------------------------------------------
 
 
@@ -396,6 +425,7 @@ COMMANDS: tuple[click.Command, ...] = (
     query,
     explain,
     ensure_indices,
+    cleanup,
     snapshot,
     export,
     branch_group,

@@ -100,7 +100,10 @@ ALL_FORMATS = ("table", "json", "jsonl", "csv", "kv", "arrow", "parquet")
 TEXT_FORMATS = ALL_FORMATS[:5]
 
 
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show the target on standard error.")
+
+
 def write_options(command: F) -> F:
     """What every write has: who does it, and whether it says where."""
-    command = click.option("--quiet", "-q", is_flag=True, help="Do not show the target on standard error.")(command)
+    command = quiet_option(command)
     return click.option("--as", "actor", metavar="ACTOR", help="Who is recorded as the author.")(command)

@@ -45,7 +45,7 @@ def _common(command: F) -> F:
 
 @pipeline.command("run")
 @_common
-@click.option("--master", metavar="MASTER", help="Where Spark runs, as local[4] or spark://HOST:PORT.")
+@click.option("--master", metavar="MASTER", help="Where Spark runs: local[4], spark://HOST:PORT, sc://HOST:PORT.")
 @yes_option
 @write_options
 def run(

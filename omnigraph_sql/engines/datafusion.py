@@ -20,7 +20,7 @@ from omnigraph_sql.engines.planning import Planned, Plans
 from omnigraph_sql.engines.prepared import Contexts, Prepared, Setting, Shelf, asked, context_of
 from omnigraph_sql.engines.resources import BATCH_ROWS, Resources
 from omnigraph_sql.engines.scope import Scope
-from omnigraph_sql.engines.streaming import Awaited, Complete, Stream
+from omnigraph_sql.engines.streaming import Awaited, Complete, Portion, Stream
 from omnigraph_sql.engines.totals import counted
 from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.planner import functions as fn
@@ -109,7 +109,7 @@ class QueryEngine:
                     return Complete(pa.RecordBatch.from_arrays([number] * len(order.schema), schema=order.schema))
                 session = self._bound(planned, scope, execution)
             stream = session.stream(execution, order.schema)
-            stream.read_ahead(READ_AHEAD_ROWS)
+            stream.read_ahead(Portion(READ_AHEAD_ROWS))
             return stream
 
         return self.resources.attempt(order.limits, run)

@@ -229,7 +229,7 @@ class DuckEngine:
             with execution.clock.running():
                 session = self.session(order, execution)
             stream = Stream(Fetching(session, execution), session, execution, partial(_fit, order.schema, execution))
-            stream.read_ahead(READ_AHEAD_ROWS)
+            stream.read_ahead(Portion(READ_AHEAD_ROWS))
             return stream
 
         return self.resources.attempt(order.limits, run)

@@ -42,6 +42,8 @@ class Connection:
                 "autoload_known_extensions": False,
             },
         )
+        # In a program without a file, as a notebook is, it would draw a bar on what may be somebody's output.
+        self.duck.execute("SET enable_progress_bar = false")
         self.reader: pa.RecordBatchReader | None = None
         """Rows that wait to be read: they must be gone before the database is."""
         self._is_open = True

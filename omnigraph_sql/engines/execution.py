@@ -13,6 +13,7 @@ import pyarrow as pa
 from omnigraph_sql.engines.limits import Limits, parse_size, shown_size
 from omnigraph_sql.engines.scope import Array, Bound
 from omnigraph_sql.errors import BadRequest, Internal, OmnigraphError, ResourceLimit, Storage
+from omnigraph_sql.storage.faults import lost_file
 
 WIDE = 1 << 21
 """Destinations that one call should give at most, 16 MiB of them. DataFusion passes a batch on whole, however long the
@@ -314,6 +315,10 @@ def translate(error: Exception, execution: Execution) -> BaseException:
     if failure is None and ("os error 28" in text or "No space left on device" in text):
         text = "there is no space left for the intermediate rows of the query"
         return Storage(text, storage_class="transient", hint="free space in the directory for temporary files")
+    lost = lost_file(failure or error)
+    if lost is not None:
+        hint = "if an earlier version is read, a cleanup has removed it: read a later one; else restore it from a copy"
+        return Storage(f"a table lacks a file: {lost} is gone", storage_class="not_found", hint=hint)
     return execution.describe(failure or error)
 
 

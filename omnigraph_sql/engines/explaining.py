@@ -10,6 +10,7 @@ from omnigraph_sql.engines.datafusion import QueryEngine, Session
 from omnigraph_sql.engines.execution import Execution, translated
 from omnigraph_sql.engines.operators import Reader
 from omnigraph_sql.engines.orders import READ_AHEAD_ROWS, Order
+from omnigraph_sql.engines.streaming import Portion
 from omnigraph_sql.explanation import Explanation
 from omnigraph_sql.planner.dialects import DIALECTS
 
@@ -30,7 +31,7 @@ def analyze(engine: QueryEngine, order: Order) -> Explanation:
         started = time.perf_counter()
         session = _session(engine, order, execution)
         stream = session.stream(execution, order.schema)
-        stream.read_ahead(READ_AHEAD_ROWS)
+        stream.read_ahead(Portion(READ_AHEAD_ROWS))
         planned = time.perf_counter()
         rows = 0
         try:

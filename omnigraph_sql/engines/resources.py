@@ -75,6 +75,10 @@ class Resources:
             finally:
                 self.trim()
 
+    def clear(self) -> None:
+        """Forget what is kept about versions of tables."""
+        self._cache.clear()
+
     def trim(self) -> None:
         """Forget what was used longest ago, until the rest fits."""
         self._cache.trim(self._search.nbytes_of, self._search.made)

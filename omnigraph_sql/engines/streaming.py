@@ -1,27 +1,24 @@
 """Batches of a running query, handed to whoever reads them.
 
-Readers wait for rows that other threads fetch, and can be interrupted while they do. DataFusion can be stopped in the middle
-of a query only where its stream is awaited. One thread of the process does that for all queries.
+Readers wait for rows that other threads make, and can be interrupted while they do.
 """
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import math
-import os
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
-from contextvars import Context
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from omnigraph_sql.engines.awaiting import Loop, handing_over
 from omnigraph_sql.engines.execution import Execution, calls_in_progress, translate, translated
 from omnigraph_sql.engines.threads import read, reading, working
 from omnigraph_sql.errors import BadRequest
@@ -30,6 +27,7 @@ _EXIT_SECONDS = 2.0
 _LEAVING_SECONDS = 0.005
 _LONGEST_BATCH = 65_536
 T = TypeVar("T")
+Found_co = TypeVar("Found_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,21 @@ Fetched: TypeAlias = tuple[list[pa.RecordBatch], bool]
 """Batches, and whether they are the last."""
 
 
+class Waiting(Protocol[Found_co]):
+    """Something that an engine is asked for."""
+
+    def result(self, timeout: float | None = None) -> Found_co:
+        """Wait for it. Raises `TimeoutError` after so many seconds, and `CancelledError` if it was cancelled."""
+
+    def cancel(self) -> object:
+        """Stop the engine, from any thread, if it is still at work."""
+
+
 class Rows(Protocol):
     """The rows of one run, as an engine gives them."""
 
-    def ask(self, portion: Portion) -> Future[Fetched]:
-        """Fetch batches in another thread. Cancelling stops the engine."""
+    def ask(self, portion: Portion) -> Waiting[Fetched]:
+        """Fetch batches while the reader can be interrupted."""
 
     def fetch(self, portion: Portion) -> Fetched:
         """As `ask`, in this thread."""
@@ -80,9 +88,9 @@ class Awaited:
     def __init__(self, source: Any) -> None:
         self._source = source
 
-    def ask(self, portion: Portion) -> Future[Fetched]:
-        """Have them awaited by the thread that does so for all queries."""
-        return asyncio.run_coroutine_threadsafe(_advance(self._source, portion), _loop())
+    def ask(self, portion: Portion) -> Waiting[Fetched]:
+        """Have them awaited by whoever asks for the result."""
+        return _Awaiting(self._source, portion)
 
     def fetch(self, portion: Portion) -> Fetched:
         """Poll the stream."""
@@ -97,6 +105,31 @@ class Awaited:
     def close(self) -> None:
         """A stream that nobody holds stops."""
         self._source = None
+
+
+class _Awaiting:
+    """Batches of a stream, awaited in the thread that asks for them."""
+
+    def __init__(self, source: Any, portion: Portion) -> None:
+        self._source = source
+        self._portion = portion
+        self._loop = Loop()
+
+    def result(self, timeout: float | None = None) -> Fetched:
+        until = None if timeout is None else time.perf_counter() + timeout
+        batches: list[pa.RecordBatch] = []
+        is_enough = self._portion.taken()
+        while True:
+            try:
+                batch = self._loop.wait(self._source.__anext__(), until)
+            except StopAsyncIteration:
+                return batches, True
+            batches.append(batch.to_pyarrow())
+            if is_enough(batches[-1]):
+                return batches, False
+
+    def cancel(self) -> None:
+        self._loop.cancel()
 
 
 class Session(Protocol):
@@ -117,7 +150,7 @@ class Stream:
         self._execution = execution
         self._fit = fit
         self._ready: deque[pa.RecordBatch] = deque()
-        self._waiting: Future[Any] | None = None
+        self._waiting: Waiting[Fetched] | None = None
         self.is_done = False
         """Whether the engine has given all its rows; some may wait to be read."""
         _LIVE.add(self)
@@ -125,11 +158,18 @@ class Stream:
     def __del__(self) -> None:
         self.close()
 
-    def read_ahead(self, rows: int) -> None:
-        """Wait for so many rows, or for all. A short run is done in this thread, which saves waiting for others."""
+    def read_ahead(self, portion: Portion) -> None:
+        """Wait for the first rows, or for all. What can be done in this thread saves waiting for others."""
         if not self.is_done:
-            self._fetch(Portion(rows), self._await if self._execution.left is None else self._run)
+            is_short = self._execution.left is not None
+            self._fetch(portion, self._run if is_short or self._is_alone else self._await)
         self._execution.left = None
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether nobody but the keyboard can want to stop what this thread waits for; the engine heeds that by itself."""
+        is_main = threading.current_thread() is threading.main_thread()
+        return is_main and self._execution.clock.left is None and isinstance(self._source, Awaited)
 
     def next(self) -> pa.RecordBatch | None:
         """The next batch; None after the last."""
@@ -198,7 +238,7 @@ class Stream:
             self._waiting = None
 
 
-def awaited(waiting: Future[T], execution: Execution) -> T:
+def awaited(waiting: Waiting[T], execution: Execution) -> T:
     """Wait for what an engine does in other threads, as long as there is time. Who is interrupted stops the engine."""
     try:
         return waiting.result(execution.clock.left)
@@ -217,17 +257,6 @@ def awaited(waiting: Future[T], execution: Execution) -> T:
 def _raise_if(failure: BaseException | None) -> None:
     if failure is not None:
         raise failure
-
-
-async def _advance(source: Any, portion: Portion) -> Fetched:
-    """The next batches, and whether they are the last."""
-    batches: list[pa.RecordBatch] = []
-    is_enough = portion.taken()
-    async for batch in source:
-        batches.append(batch.to_pyarrow())
-        if is_enough(batches[-1]):
-            return batches, False
-    return batches, True
 
 
 class Complete:
@@ -251,51 +280,15 @@ class Complete:
         self._batch = None
 
 
-class _Loop(asyncio.SelectorEventLoop):
-    """Counts the threads of the engine that are handing over a batch; they are not done when the reader has it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.handing_over = 0
-
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *arguments: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        with _counting:
-            self.handing_over += 1
-        try:
-            return super().call_soon_threadsafe(callback, *arguments, context=context)
-        finally:
-            with _counting:
-                self.handing_over -= 1
-
-
-_counting = threading.Lock()
 _LIVE: weakref.WeakSet[Stream] = weakref.WeakSet()
-_lock = threading.Lock()
-_started: tuple[int, _Loop] | None = None
-
-
-def _loop() -> _Loop:
-    """The loop of this process; a child that was forked needs one of its own."""
-    global _started  # noqa: PLW0603 (one thread per process)
-    with _lock:
-        if _started is None or _started[0] != os.getpid():
-            loop = _Loop()
-            threading.Thread(target=loop.run_forever, name="omnigraph-queries", daemon=True).start()
-            _started = os.getpid(), loop
-        return _started[1]
 
 
 @atexit.register
 def _stop_all() -> None:
     """Wait for the threads of the engine: one that enters or leaves Python while it goes away ends the process badly."""
-    loop = None if _started is None or _started[0] != os.getpid() else _started[1]
-    if loop is None and not working():
-        return
     for stream in list(_LIVE):
         stream.close()
     until = time.monotonic() + _EXIT_SECONDS
-    while (calls_in_progress() or working() or (loop and loop.handing_over)) and time.monotonic() < until:
+    while (calls_in_progress() or working() or handing_over()) and time.monotonic() < until:
         time.sleep(0.001)
     time.sleep(_LEAVING_SECONDS)

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,6 +18,7 @@ _working: set[AtWork] = set()
 """Added to and taken from without a lock: a stream that is collected anywhere closes what it holds."""
 _readers: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _UNWINDING_SECONDS = 1.0
+_MOST_IDLE = 4
 
 
 def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> Future[T]:
@@ -29,8 +31,32 @@ def in_thread(work: Callable[[], T], stop: Callable[[], None]) -> Future[T]:
 
     found.add_done_callback(lambda done: stop() if done.cancelled() else None)
     started = AtWork()
-    threading.Thread(target=run, name="omnigraph-query", daemon=True).start()
+    try:
+        hand = _idle.pop()
+    except IndexError:
+        hand = _Hand()
+    hand.tasks.put(run)
     return found
+
+
+class _Hand:
+    """A thread that works on one thing after another: to start one takes as long as a small query."""
+
+    def __init__(self) -> None:
+        self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._work, name="omnigraph-query", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self.tasks.get()()
+            if len(_idle) >= _MOST_IDLE:
+                return
+            _idle.append(self)
+
+
+_idle: list[_Hand] = []
+"""Those that wait for work; only single steps are made with it, which no other thread can come between."""
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 def working() -> int:

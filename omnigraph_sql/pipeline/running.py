@@ -122,6 +122,8 @@ class _Run:
         failpoints.hit("pipeline.post_tests_pre_publish")
         self.clock.tell(Progress("publish"))
         commit = self.graph.publish(staging.load) if staging.load.tables else None
+        if commit is None:
+            self.graph.discard(staging.load)  # it has no rows, but it was noted
         self.clock.stop()
         published = tuple(replace(each, published=each.staged if commit else 0) for each in staging.tables)
         return _report(self.graph, self.plan, commit, replace(staging, tables=published), self.clock, created=self.created)

@@ -71,6 +71,8 @@ class Call:
 
 def replaced_calls(text: str, function: str, replace: Callable[[Call], str]) -> str:
     """A DuckDB statement with something else in place of each call of a table function."""
+    if function not in text.lower():
+        return text
     found = list(_calls(text, function))
     for call in reversed(found):
         text = f"{text[: call.start]}{replace(call)}{text[call.end :]}"
@@ -79,6 +81,8 @@ def replaced_calls(text: str, function: str, replace: Callable[[Call], str]) -> 
 
 def renamed_schema(text: str, schema: str, name: str) -> str:
     """A DuckDB statement with another name for a schema, wherever a table follows it."""
+    if schema not in text.lower():
+        return text
     found = [
         token
         for token, after in pairwise(tokens_of(text))

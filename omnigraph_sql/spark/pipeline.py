@@ -25,7 +25,8 @@ from omnigraph_sql.pipeline.spec import POSTGRES
 from omnigraph_sql.planner.mapping import AT, COLUMN, RAW_ROWS, RULE, VALUE
 from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.remote import ORIGIN_STEP, discard_remote, stage_remote
+from omnigraph_sql.writes.remote import discard_remote, stage_remote
+from omnigraph_sql.writes.remote_table import ORIGIN_STEP
 from omnigraph_sql.writes.unpublished import record
 
 if TYPE_CHECKING:
@@ -82,21 +83,15 @@ class _Run:
 
     def write(self, planned: PlannedTarget) -> None:
         """Map the rows of a target and write them as parts of the load."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-
-        read, given = Observation(), Observation()
-        flaws = f.count_if(f.col(RULE).isNotNull()).alias("malformed")
-        rows = f.count(f.lit(1)).alias("rows")
         target, plan = planned.target, self.job.plan
         self.job.progress(Progress("read", target.source))
         source = plan.sources[target.source]
         place = f"{plan.pipeline.path}: {target.place}"
+        read, given = _Count(), _Count()
         try:
             with told():
                 raw, origins = self._raw(source, planned.columns)
-                raw.observe(read, rows, flaws).createOrReplaceTempView(RAW_ROWS)
-                mapped = self.spark.sql(planned.sql).observe(given, rows, flaws)
+                mapped = given.of(self._mapped(planned.sql, read.of(raw)))
                 writer = mapped.write.format("omnigraph").mode("append")
                 writer.options(
                     type=target.table_key,
@@ -116,12 +111,17 @@ class _Run:
             raise Configuration(
                 f"{place}: {text}", what=target.place, hint="look at the expressions of this target"
             ) from error
-        finally:
-            self.spark.catalog.dropTempView(RAW_ROWS)
-        self.mapped[target.table_key] += given.get["rows"] - given.get["malformed"]
+        rows, malformed = given.after(mapped)
+        self.mapped[target.table_key] += rows - malformed
+        seen, _ = read.after(mapped)
         before = self.sources.get(target.source, (0, 0))
-        self.sources[target.source] = (read.get["rows"], before[1] + given.get["malformed"])
-        self.job.progress(Progress("read", target.source, read.get["rows"]))
+        self.sources[target.source] = (seen, before[1] + malformed)
+        self.job.progress(Progress("read", target.source, seen))
+
+    def _mapped(self, sql: str, rows: DataFrame) -> DataFrame:
+        """The rows of a mapping. What it reads is part of the statement, so that it needs no name in the session."""
+        text = sql.replace("{", "{{").replace("}", "}}")
+        return self.spark.sql(f"WITH {_quoted(RAW_ROWS)} AS (SELECT * FROM {{rows}}) {text}", rows=rows)
 
     def _raw(self, source: PlannedSource, columns: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """The rows of a source as a mapping reads them, and what they came from."""
@@ -183,20 +183,50 @@ class _Run:
         return self.spark.createDataFrame(rows), [table.shown]
 
 
+class _Count:
+    """How many rows go through a place of a job, and how many of them have something wrong; counted while it runs."""
+
+    def __init__(self) -> None:
+        from pyspark.sql import Observation
+
+        self._name = f"omnigraph-{ulid.new()}"
+        self._observation = Observation(self._name)
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        """The same rows, counted."""
+        from pyspark.sql import functions as f
+
+        flaws = f.count_if(f.col(RULE).isNotNull()).alias("malformed")
+        return rows.observe(self._observation, f.count(f.lit(1)).alias("rows"), flaws)
+
+    def after(self, written: DataFrame) -> tuple[int, int]:
+        """What was counted when this was written."""
+        found = self._observation.get
+        if not found and written.executionInfo is not None:
+            # A client of Spark Connect does not look into the parts of a statement; the server tells it all the same.
+            found = dict(written.executionInfo.flows)[self._name]
+        return found["rows"], found["malformed"]
+
+
 def _json_rows(lines: DataFrame, place: int, columns: Sequence[str]) -> DataFrame:
     """Lines of JSON as rows: values are texts, and a line that is no object has something wrong."""
     from pyspark.sql import functions as f
 
+    # Spark takes a value and passes over what follows it. Inside of an object nothing can follow but what belongs there: a
+    # line that closes the object itself loses the end that no line can know.
+    end = f"end_{ulid.new()}"
+    whole = f.concat(f.lit('{"line":'), f.col("value"), f.lit(f',"{end}":1}}'))
     parsed = lines.where(f.trim("value") != "").select(
-        "value", f.from_json("value", "map<string,string>", _STRICT_JSON).alias("__values"), _number(place)
+        "value", f.from_json(whole, f"line map<string,string>, {end} int", _STRICT_JSON).alias("__parsed"), _number(place)
     )
-    is_bad = f.col("__values").isNull()
+    is_bad = f.col("__parsed.line").isNull() | f.col(f"__parsed.{end}").isNull()
+    values = f.when(~is_bad, f.col("__parsed.line"))
     return parsed.select(
         AT,
         f.when(is_bad, "json").alias(RULE),
         f.lit(None).cast("string").alias(COLUMN),
         f.when(is_bad, f.col("value")).alias(VALUE),
-        *(f.try_element_at(f.col("__values"), f.lit(name)).alias(name) for name in columns),
+        *(f.try_element_at(values, f.lit(name)).alias(name) for name in columns),
     )
 
 

@@ -24,8 +24,9 @@ from omnigraph_sql.spark.types import shown, shown_schema
 from omnigraph_sql.storage.columns import table_key, table_schema
 from omnigraph_sql.storage.fragments import fragments, scan_fragments
 from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.residual import open_storage
 from omnigraph_sql.storage.roots import resolve_root
-from omnigraph_sql.storage.tables import TableStorage, open_storage
+from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.reading import type_named

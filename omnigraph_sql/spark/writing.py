@@ -23,8 +23,6 @@ from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.parts import Part
 from omnigraph_sql.writes.remote import (
-    SOURCE_COLUMN,
-    RemoteTable,
     abort_table,
     begin_table,
     discard_remote,
@@ -32,8 +30,9 @@ from omnigraph_sql.writes.remote import (
     finish_table,
     forget_tables,
     publish_remote,
-    write_rows,
 )
+from omnigraph_sql.writes.remote_rows import write_rows
+from omnigraph_sql.writes.remote_table import SOURCE_COLUMN, RemoteTable
 
 
 @dataclass

@@ -205,6 +205,13 @@ class ManifestTable:
             found = branches_of(dataset)
         return {name: (entry["parent_branch"], int(entry["parent_version"])) for name, entry in found.items()}
 
+    def created_at(self) -> dict[str, int]:
+        """Names of branches with the second in which each was created."""
+        self.calls["branches"] += 1
+        dataset = self.newest(None)._dataset
+        with guarded(MANIFEST, _REFERENCE_HINT):
+            return {name: int(entry["create_at"]) for name, entry in branches_of(dataset).items()}
+
     def create_branch(self, name: str, from_branch: str | None, from_version: int) -> None:
         self.calls["create_branch"] += 1
         source: Any = from_version if from_branch is None else (from_branch, from_version)

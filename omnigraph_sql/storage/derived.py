@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,23 @@ class DerivedFiles:
         except OSError:
             return False
         return True
+
+    def unneeded(self, is_needed: Callable[[str, str], bool]) -> list[tuple[Path, int]]:
+        """Files with their sizes that are for nothing: `is_needed` is told kind and key. So are those without a key."""
+        self.calls["list"] += 1
+        found = []
+        for path in sorted(self._directory.glob(f"*/*{_SUFFIX}")):
+            file = _mapped(path)
+            if file is None or not is_needed(path.parent.name, file.key):
+                with suppress(OSError):  # somebody else removes it
+                    found.append((path, path.stat().st_size))
+        return found
+
+    def discard(self, files: Iterable[Path]) -> None:
+        """Remove files; an absent one is success. Whoever has one mapped keeps it."""
+        self.calls["forget"] += 1
+        for path in files:
+            path.unlink(missing_ok=True)
 
     def forget(self, kind: str, key: str) -> None:
         """Forget a file; an absent one is success. Whoever has it mapped keeps it."""

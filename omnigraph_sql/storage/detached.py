@@ -16,7 +16,7 @@ from omnigraph_sql.errors import NotFound, Storage, VersionReclaimed
 from omnigraph_sql.storage.faults import LANCE_ERRORS, guarded
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.storage.tables import TableStorage
-from omnigraph_sql.storage.wholeness import new_fragments
+from omnigraph_sql.storage.wholeness import staged_files
 
 VIEW_OF: Final = "omnigraph.view_of"
 OWNS_FILES: Final = "omnigraph.view_owns_files"
@@ -89,15 +89,8 @@ def _was_committed(storage: TableStorage, staged: StagedHandle) -> bool:
 
 
 def _remove_files(storage: TableStorage, place: str, transaction: Any) -> None:
-    operation = transaction.operation
-    for fragment in new_fragments(operation):
-        for file in fragment.files:
-            storage.objects.delete(f"{place}/data/{file.path}")
-    for fragment in getattr(operation, "updated_fragments", ()):
-        deleted = fragment.deletion_file
-        # One that an earlier write made has an earlier version in it.
-        if deleted is not None and deleted.read_version == transaction.read_version:
-            storage.objects.delete(f"{place}/{deleted.path(fragment.id)}")
+    for name in staged_files(transaction, place):
+        storage.objects.delete(name)
 
 
 def _place(path: str, branch: str | None) -> str:

@@ -26,6 +26,7 @@ _OTHER_KIND: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
 
 _OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
 _MISSING: Final = re.compile(r"Not found: (?P<file>[^,\s]+)|(?P<plain>was not found)")
+_LOST: Final = re.compile(r"Not found: (?P<file>[^,\s]+/(?:data|_deletions|_indices|_versions)/[^,\s]+)")
 _SOURCE_PLACE: Final = re.compile(r",?\s*/?[\w./-]*\.rs:\d+:\d+")
 _DAMAGE: Final = ("corrupt", "LanceError(IO)", "magic", "decode", "protobuf", "out of range")
 _REQUEST: Final = "Error performing"
@@ -141,6 +142,12 @@ def is_absence(error: Exception) -> bool:
     It raises the same class when a store does not answer, which must never pass for absence.
     """
     return not is_remote(error) and _errno(str(error)) is None and _MISSING.search(str(error)) is not None
+
+
+def lost_file(error: BaseException) -> str | None:
+    """The file of a table that a reader did not find, whoever tells of it."""
+    found = _LOST.search(str(error))
+    return None if found is None or _REQUEST in str(error) else found["file"]
 
 
 def is_conflict(error: Exception) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph_sql.storage.faults import guarded
-from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.handles import SnapshotHandle, reading
 
 __all__ = ["FragmentInfo", "fragments", "scan_fragments", "stored_values"]
 
@@ -47,7 +46,8 @@ def fragments(handle: SnapshotHandle, column: str) -> tuple[FragmentInfo, ...]:
     dataset = handle._dataset
     number = next(field.id() for field in dataset.lance_schema.fields() if field.name() == column)
     found = dataset.get_fragments()
-    deleted = _deleted(dataset, [each for each in found if each.num_deletions])
+    with reading(handle):
+        deleted = _deleted(dataset, [each for each in found if each.num_deletions])
     made = []
     for each in found:
         files = tuple(file.path for file in each.metadata.files if number in file.fields)
@@ -59,11 +59,12 @@ def stored_values(handle: SnapshotHandle, column: str, ids: Sequence[int]) -> It
     """The values of a column in some fragments, in their order: one for each row their files hold, deleted or not."""
     wanted = set(ids)
     chosen = [each for each in handle._dataset.get_fragments() if each.fragment_id in wanted]
-    scanner = handle._dataset.scanner(
-        columns=[column], fragments=chosen, with_row_id=True, include_deleted_rows=True, batch_size=BATCH_ROWS
-    )
-    for batch in scanner.to_reader():
-        yield batch.column(column)
+    with reading(handle):
+        scanner = handle._dataset.scanner(
+            columns=[column], fragments=chosen, with_row_id=True, include_deleted_rows=True, batch_size=BATCH_ROWS
+        )
+        for batch in scanner.to_reader():
+            yield batch.column(column)
 
 
 def _deleted(dataset: Any, found: Iterable[Any]) -> dict[int, npt.NDArray[np.int64]]:
@@ -84,7 +85,7 @@ def scan_fragments(
     """Columns of the rows of some fragments; in no order, so that files are read while others are worked on."""
     wanted = set(ids)
     chosen = [each for each in handle._dataset.get_fragments() if each.fragment_id in wanted]
-    with guarded(handle.path):
+    with reading(handle):
         scanner = handle._dataset.scanner(
             columns=list(columns),
             filter=filter,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from omnigraph_sql.errors import Storage, VersionReclaimed
 from omnigraph_sql.storage import transactions
+from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, guarded
 
 StagedKind = Literal["append", "merge", "overwrite", "delete", "rows", "schema", "indices"]
 
@@ -27,6 +31,8 @@ class SnapshotHandle:
     branch: str | None
     version: int
     _dataset: Any = field(repr=False, compare=False)
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What was made of it before."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class StagedHandle:
     transaction_uuid: str
     rows: int
     _transaction: Any = field(repr=False, compare=False)
+    waited: bool = field(default=False, compare=False)
+    """Whether its files were written at another time, so that a cleanup may have taken them for left over since."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -57,7 +65,8 @@ class StagedHandle:
     @classmethod
     def from_dict(cls, entry: dict[str, Any]) -> StagedHandle:
         transaction = transactions.from_json(entry["transaction"])
-        return cls(**{name: value for name, value in entry.items() if name != "transaction"}, _transaction=transaction)
+        given = {name: value for name, value in entry.items() if name != "transaction"}
+        return cls(**given, _transaction=transaction, waited=True)
 
 
 @dataclass(frozen=True)
@@ -68,3 +77,30 @@ class TransactionInfo:
     operation_id: str | None
     undo_of: str | None
     operation: str
+
+
+@contextmanager
+def reading(handle: SnapshotHandle) -> Iterator[None]:
+    """As `guarded`, for the reading of a version. That a cleanup removed it since it was opened is told from damage."""
+    try:
+        with guarded(handle.path):
+            yield
+    except Storage as error:
+        if error.storage_class == "not_found" and _is_reclaimed(handle):
+            raise reclaimed(handle.path, handle.branch, handle.version) from error
+        raise
+
+
+def _is_reclaimed(handle: SnapshotHandle) -> bool:
+    """Whether a version is gone. Its own file goes before any that it names."""
+    try:
+        return all(each["version"] != handle.version for each in handle._dataset.version_refs())
+    except LANCE_ERRORS:
+        return False
+
+
+def reclaimed(path: str, branch: str | None, version: int) -> VersionReclaimed:
+    """The error for a version that is not there any more."""
+    where = f"{path} on branch `{branch}`" if branch else path
+    text = f"version {version} of {where} is gone: its files were removed"
+    return VersionReclaimed(text, version=version, hint=f"read a later version; if there is none, {RESTORE}")

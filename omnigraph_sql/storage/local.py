@@ -19,10 +19,13 @@ from omnigraph_sql.errors import Storage
 from omnigraph_sql.storage import durability, unfinished
 from omnigraph_sql.storage.faults import translate
 from omnigraph_sql.storage.files import DatasetFiles, LocalFiles
-from omnigraph_sql.storage.objects import ObjectStore, Standing
+from omnigraph_sql.storage.objects import ObjectStore, Standing, StoredObject
 from omnigraph_sql.storage.roots import LocalRoot
 
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
+
+_GROUPED: Final = ("data", "_indices")
+"""Directories of a table in which files that belong together have a directory of their own."""
 
 
 class LocalObjects(ObjectStore):
@@ -106,6 +109,23 @@ class LocalObjects(ObjectStore):
             return [entry.name for entry in os.scandir(self._path(name)) if not unfinished.is_temporary(entry.name)]
         except FileNotFoundError:
             return []
+
+    def _walk(self, name: str) -> Iterator[StoredObject]:
+        for directory, _, names in os.walk(self._path(name)):
+            for each in names:
+                path = Path(directory) / each
+                with suppress(FileNotFoundError):  # gone since it was listed
+                    found = path.stat()
+                    yield StoredObject(path.relative_to(self._directory).as_posix(), found.st_size, found.st_mtime)
+
+    def _delete_all(self, names: list[str]) -> None:
+        for name in names:
+            self._delete(name)
+        # The directory of an index, or of the blobs of a data file, goes with the last of them.
+        for parent in {self._path(name).parent for name in names}:
+            if parent.parent.name in _GROUPED:
+                with suppress(OSError):
+                    parent.rmdir()
 
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
         with self._temporary(name, chunks) as temporary:

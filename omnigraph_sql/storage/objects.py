@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -24,6 +25,16 @@ class Standing(Enum):
     NOTHING = "nothing"
     FILE = "file"
     DIRECTORY = "directory"
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """An object as a listing shows it."""
+
+    name: str
+    size: int
+    modified: float
+    """When it was written, in seconds since 1970, by the clock of the store."""
 
 
 class ObjectStore(ABC):
@@ -118,6 +129,18 @@ class ObjectStore(ABC):
         with self._guard("list", name):
             return sorted(self._list(name))
 
+    def walk(self, name: str) -> list[StoredObject]:
+        """Everything in a directory and below it; an absent directory is empty."""
+        failpoints.hit("storage.object_list")
+        with self._guard("list", name):
+            return list(self._walk(name))
+
+    def delete_all(self, names: Iterable[str]) -> None:
+        """Delete objects in this order; an absent one is success."""
+        failpoints.hit("storage.object_delete")
+        with self._guard("delete", ""):
+            self._delete_all(list(names))
+
     @abstractmethod
     def discard_unfinished(self, *directories: str) -> None:
         """Remove what processes that died over an object left in these directories and in those right below them."""
@@ -181,6 +204,12 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def _list(self, name: str) -> Iterable[str]: ...
+
+    @abstractmethod
+    def _walk(self, name: str) -> Iterable[StoredObject]: ...
+
+    @abstractmethod
+    def _delete_all(self, names: list[str]) -> None: ...
 
     @abstractmethod
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None: ...

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from lance.dataset import LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
-from omnigraph_sql.storage.faults import guarded
-from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, reading
+from omnigraph_sql.storage.parts import fragments_of
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
 
@@ -22,7 +21,7 @@ class RowStage:
     """A write in the making that takes rows in pieces. Changed rows keep their identity."""
 
     def __init__(self, handle: SnapshotHandle, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
-        self._path = handle.path
+        self._handle = handle
         self._dataset = dataset = handle._dataset
         self._finish = finish
         self._new: list[Any] = []
@@ -33,7 +32,7 @@ class RowStage:
         """New rows."""
         if isinstance(rows, pa.Table) and rows.num_rows == 0:
             return
-        with guarded(self._path):
+        with reading(self._handle):
             fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
         self._new += fragments
         self._rows += sum(each.num_rows for each in fragments)
@@ -42,15 +41,28 @@ class RowStage:
         """Rows that replace those with these row ids, which are at these addresses."""
         if rows.num_rows == 0:
             return
-        with guarded(self._path):
+        with reading(self._handle):
             fragments = write_fragments(rows, self._dataset, mode="append")
+        self._change(fragments, row_ids, addresses)
+
+    def add_parts(self, entries: Iterable[Any]) -> None:
+        """New rows that others wrote on this lineage."""
+        fragments = fragments_of(entries)
+        self._new += fragments
+        self._rows += sum(each.num_rows for each in fragments)
+
+    def change_parts(self, entries: Iterable[Any], row_ids: pa.Array, addresses: pa.Array) -> None:
+        """As `change`, with rows that others wrote on this lineage."""
+        self._change(fragments_of(entries), row_ids, addresses)
+
+    def _change(self, fragments: list[Any], row_ids: pa.Array, addresses: pa.Array) -> None:
         start = 0
         for fragment in fragments:
             ids = row_ids.slice(start, fragment.num_rows).to_pylist()
             fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
             start += fragment.num_rows
         self._new += fragments
-        self._rows += rows.num_rows
+        self._rows += start
         self.remove(addresses)
 
     def remove(self, addresses: pa.Array) -> None:
@@ -67,8 +79,8 @@ class RowStage:
             gone = self._gone[fragment.fragment_id]
             if not gone.any():
                 continue
-            with guarded(self._path):
-                after = fragment.delete(_addresses_filter(fragment.fragment_id, gone))
+            with reading(self._handle):
+                after = fragment.delete_rows(np.flatnonzero(gone).tolist())
             if after is None:
                 emptied.append(fragment.fragment_id)
             else:
@@ -82,13 +94,3 @@ class RowStage:
         )
         transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
         return self._finish(transaction, operation_id, self._rows)
-
-
-def _addresses_filter(fragment_id: int, gone: npt.NDArray[np.bool_]) -> str:
-    """The filter for rows of a fragment, as the shorter of two lists."""
-    if gone.all():
-        return "true"
-    listed = gone if gone.sum() * 2 <= len(gone) else ~gone
-    addresses = np.flatnonzero(listed).astype(np.uint64) + (np.uint64(fragment_id) << np.uint64(32))
-    word = "IN" if listed is gone else "NOT IN"
-    return f"_rowaddr {word} ({', '.join(map(str, addresses.tolist()))})"

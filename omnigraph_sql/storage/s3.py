@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph_sql.errors import Configuration
 from omnigraph_sql.storage.faults import is_remote, translate
 from omnigraph_sql.storage.files import AcknowledgedFiles, DatasetFiles
-from omnigraph_sql.storage.objects import ObjectStore, Standing
+from omnigraph_sql.storage.objects import ObjectStore, Standing, StoredObject
 from omnigraph_sql.storage.roots import RETRIES, RETRY_SECONDS, S3Root
 
 if TYPE_CHECKING:
@@ -154,10 +154,17 @@ class S3Objects(ObjectStore):
             self._api.delete(self._store, name)
 
     def _delete_prefix(self, name: str) -> None:
-        paths = list(self._below(name))
-        for start in range(0, len(paths), _DELETES):
+        self._delete_all(list(self._below(name)))
+
+    def _delete_all(self, names: list[str]) -> None:
+        for start in range(0, len(names), _DELETES):
             with suppress(FileNotFoundError):
-                self._api.delete(self._store, paths[start : start + _DELETES])
+                self._api.delete(self._store, names[start : start + _DELETES])
+
+    def _walk(self, name: str) -> Iterator[StoredObject]:
+        for page in self._api.list(self._store, f"{name}/"):
+            for entry in page:
+                yield StoredObject(entry["path"], entry["size"], entry["last_modified"].timestamp())
 
     def _below(self, name: str) -> Iterator[str]:
         for page in self._api.list(self._store, f"{name}/"):

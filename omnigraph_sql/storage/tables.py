@@ -22,24 +22,31 @@ from lance.dataset import ColumnOrdering, LanceOperation, Transaction
 from lance.fragment import write_fragments
 from lance.schema import LanceSchema
 
-from omnigraph_sql.errors import Conflict, Internal, NotFound, Storage, VersionReclaimed
+from omnigraph_sql.errors import Conflict, Internal, NotFound, Storage
 from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_session, stage_new
 from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
 from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence, is_conflict
 from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.folding import folded
-from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, StagedKind, TableState, TransactionInfo
+from omnigraph_sql.storage.handles import (
+    SnapshotHandle,
+    StagedHandle,
+    StagedKind,
+    TableState,
+    TransactionInfo,
+    reading,
+    reclaimed,
+)
 from omnigraph_sql.storage.indexing import IndexSpec, IndexState
 from omnigraph_sql.storage.layout import btree_covers, fragments
 from omnigraph_sql.storage.names import table_name
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.opening import open_objects
 from omnigraph_sql.storage.parts import fragments_of
+from omnigraph_sql.storage.providers import make_provider
 from omnigraph_sql.storage.references import branches_of
-from omnigraph_sql.storage.roots import Root
 from omnigraph_sql.storage.row_stage import Rows, RowStage
 from omnigraph_sql.storage.streams import stream
-from omnigraph_sql.storage.wholeness import new_fragments
+from omnigraph_sql.storage.wholeness import new_fragments, staged_files
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
@@ -131,11 +138,12 @@ class TableStorage:
         except LANCE_ERRORS as error:
             raise self._missing(handle.path, handle.branch, None, error) from error
 
-    def _open(self, path: str, branch: str | None, version: int | None) -> SnapshotHandle:
+    def _open(self, path: str, branch: str | None, version: int | None, block_size: int | None = None) -> SnapshotHandle:
         self.calls["open"] += 1
         uri = self.objects.uri(table_name(path, branch))
+        settings: dict[str, Any] = {"session": self._session, "storage_options": self._options, "block_size": block_size}
         try:
-            dataset = lance.dataset(uri, version=version, session=self._session, storage_options=self._options)
+            dataset = lance.dataset(uri, version=version, **settings)
         except LANCE_ERRORS as error:
             raise self._missing(path, branch, version, error) from error
         return SnapshotHandle(path, branch, dataset.version, dataset)
@@ -145,8 +153,7 @@ class TableStorage:
             return fault(error, path)
         where = f"{path} on branch `{branch}`" if branch else path
         if version is not None and self.table_exists(path):
-            text = f"version {version} of {where} is gone: its files were removed"
-            return VersionReclaimed(text, version=version, hint=f"read a later version; if there is none, {RESTORE}")
+            return reclaimed(path, branch, version)
         text = f"the table {where} does not exist"
         return NotFound(text, what="table", name=where, hint=f"the graph is damaged: {RESTORE}")
 
@@ -175,7 +182,7 @@ class TableStorage:
     ) -> pa.RecordBatchReader:
         """Rows in table order. The column `_rowoffset` is the position of a row in that order."""
         self.calls["scan"] += 1
-        with guarded(handle.path):
+        with reading(handle):
             if any(_is_wide(each.type) for each in self.schema(handle)) and handle._dataset.count_rows() == 0:
                 return _no_rows(self.schema(handle), columns)
             scanner = filtered(
@@ -189,12 +196,12 @@ class TableStorage:
                 blob_handling="all_binary",
             )
             reader: pa.RecordBatchReader = scanner.to_reader()
-        return pa.RecordBatchReader.from_batches(reader.schema, self._counted(reader, handle.path))
+        return pa.RecordBatchReader.from_batches(reader.schema, self._counted(reader, handle))
 
-    def _counted(self, batches: Iterable[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+    def _counted(self, batches: Iterable[pa.RecordBatch], handle: SnapshotHandle) -> Iterator[pa.RecordBatch]:
         waiting = iter(batches)
         while True:
-            with guarded(path):
+            with reading(handle):
                 batch = next(waiting, None)
             if batch is None:
                 return
@@ -203,9 +210,14 @@ class TableStorage:
 
     def provider(self, handle: SnapshotHandle) -> Any:
         """A version of a table as DataFusion reads it: projections, filters and limits reach the table and its indexes."""
-        from lance import FFILanceTableProvider
+        if "provider" not in handle._made:
 
-        return FFILanceTableProvider(handle._dataset)
+            def reopen(block_size: int) -> Any:
+                return self._open(handle.path, handle.branch, handle.version, block_size)._dataset
+
+            with guarded(handle.path):
+                handle._made["provider"] = make_provider(handle._dataset, reopen)
+        return handle._made["provider"]
 
     def take(self, handle: SnapshotHandle, column: str, positions: npt.NDArray[np.int64]) -> pa.ChunkedArray:
         """The values of a column at positions in table order; these must be ascending and different."""
@@ -214,8 +226,10 @@ class TableStorage:
         if isinstance(self.schema(handle).field(column).type, pa.BaseExtensionType):
             # A blob: `take` would give where its bytes are.
             rows = f"_rowoffset IN ({', '.join(map(str, positions.tolist()))})"
-            return handle._dataset.to_table([column], filter=rows, blob_handling="all_binary").column(0)
-        return handle._dataset.take(positions, [column]).column(0)
+            with reading(handle):
+                return handle._dataset.to_table([column], filter=rows, blob_handling="all_binary").column(0)
+        with reading(handle):
+            return handle._dataset.take(positions, [column]).column(0)
 
     def layout(self, handle: SnapshotHandle) -> list[str]:
         """What each fragment holds, in table order. If one layout begins with another, rows were only added since."""
@@ -227,13 +241,13 @@ class TableStorage:
 
     def count(self, handle: SnapshotHandle, filter: pc.Expression | str | None = None) -> int:
         self.calls["count"] += 1
-        with guarded(handle.path):
+        with reading(handle):
             return int(handle._dataset.count_rows(filter))
 
     def state(self, handle: SnapshotHandle, made_by: StagedHandle | None = None) -> TableState:
         """Row count and transaction of an opened version; `made_by` is the staged write, if the caller committed it."""
         own = self.read_transaction(handle, handle.version).uuid if made_by is None else str(made_by._transaction.uuid)
-        with guarded(handle.path):
+        with reading(handle):
             return TableState(handle.version, int(handle._dataset.count_rows()), own)
 
     def read_transaction(self, handle: SnapshotHandle, version: int) -> TransactionInfo:
@@ -264,7 +278,7 @@ class TableStorage:
         self, handle: SnapshotHandle, rows: Rows, mode: Literal["append", "overwrite"], operation_id: str
     ) -> StagedHandle:
         self.calls["stage"] += 1
-        with guarded(handle.path):
+        with reading(handle):
             transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
         operation: Any = transaction.operation
         count = sum(fragment.num_rows for fragment in operation.fragments)
@@ -280,7 +294,8 @@ class TableStorage:
         schema = LanceSchema.from_pyarrow(self.schema(handle))
         operation = LanceOperation.Append(fragments) if is_append else LanceOperation.Overwrite(schema, fragments)
         transaction = Transaction(handle.version, operation, uuid=str(uuid.uuid4()))
-        return self._staged(handle, transaction, mode, operation_id, sum(each.num_rows for each in fragments))
+        staged = self._staged(handle, transaction, mode, operation_id, sum(each.num_rows for each in fragments))
+        return replace(staged, waited=True)
 
     def stage_merge_insert(
         self, handle: SnapshotHandle, rows: Rows, operation_id: str, keys: Sequence[str] = ("id",)
@@ -288,7 +303,7 @@ class TableStorage:
         """Upsert by the keys: whole rows are replaced, new ones inserted. Keys must be distinct."""
         self.calls["stage"] += 1
         builder = handle._dataset.merge_insert(list(keys)).when_matched_update_all().when_not_matched_insert_all()
-        with guarded(handle.path):
+        with reading(handle):
             transaction, stats = builder.execute_uncommitted(rows)
         return self._staged(
             handle, transaction, "merge", operation_id, stats["num_inserted_rows"] + stats["num_updated_rows"]
@@ -298,7 +313,7 @@ class TableStorage:
         """Remove the rows with these ids."""
         self.calls["stage"] += 1
         keys = pa.table({"id": ids.cast(pa.string())}, schema=pa.schema([self.schema(handle).field("id")]))
-        with guarded(handle.path):
+        with reading(handle):
             transaction, stats = handle._dataset.merge_insert("id").when_matched_delete().execute_uncommitted(keys)
         return self._staged(handle, transaction, "delete", operation_id, stats["num_deleted_rows"])
 
@@ -327,7 +342,7 @@ class TableStorage:
         built = []
         for spec in specs:
             settings = _settings(spec, dataset)
-            with guarded(handle.path):
+            with reading(handle):
                 index = dataset.create_index_uncommitted(
                     spec.column, spec.kind, name=spec.name, fragment_ids=fragments, replace=True, **settings
                 )
@@ -372,6 +387,13 @@ class TableStorage:
         """The same staged write, marked with the operation that is about to commit it."""
         staged._transaction.transaction_properties = {OPERATION_ID: operation_id}
         return replace(staged, operation_id=operation_id)
+
+    def require_files(self, staged: StagedHandle) -> None:
+        """Raise if files of a staged write are gone: a version that names them could never be read."""
+        for name in staged_files(staged._transaction, table_name(staged.path, staged.branch)):
+            if not self.objects.exists(name):
+                text = f"the staged rows {name} are gone"
+                raise NotFound(text, what="staged load", name=name, hint="stage the load again")
 
     def write_spool(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Rows that wait outside any table, as an Arrow file."""
@@ -481,27 +503,3 @@ def _delete_branch(dataset: Any, branch: str) -> None:
     except LANCE_ERRORS:
         if branch in branches_of(dataset):  # otherwise somebody else has just removed it
             raise
-
-
-class InlineCommitResidual:
-    """Operations whose bindings commit at once and cannot be staged. Each says why it is allowed to."""
-
-    def __init__(self, storage: TableStorage) -> None:
-        self._storage = storage
-
-    def restore(self, handle: SnapshotHandle, undo_of: str) -> SnapshotHandle:
-        """Append a version equal to this one. Recovery only: it also fences off a writer that died in the middle."""
-        head = self._storage.open_head(handle.path, handle.branch)
-        transaction = Transaction(head.version, LanceOperation.Restore(handle.version), uuid=str(uuid.uuid4()))
-        transaction.transaction_properties = {UNDO_OF: undo_of}
-        self._storage.calls["restore"] += 1
-        options = self._storage.objects.root.storage_options
-        with guarded(handle.path):
-            dataset = lance.LanceDataset.commit(head._dataset, transaction, storage_options=options)
-        return self._storage._durable(SnapshotHandle(handle.path, handle.branch, dataset.version, dataset))
-
-
-def open_storage(root: Root) -> tuple[TableStorage, InlineCommitResidual]:
-    """The storage of a graph root, and the accessor of what cannot be staged."""
-    storage = TableStorage(_SEAL, open_objects(root))
-    return storage, InlineCommitResidual(storage)

@@ -23,6 +23,18 @@ def new_fragments(operation: Any) -> Iterator[Any]:
         yield from group.new_fragments
 
 
+def staged_files(transaction: Any, place: str) -> Iterator[str]:
+    """The files that a write made which is not committed: its rows, and the lists of rows that it deletes."""
+    operation = transaction.operation
+    for fragment in new_fragments(operation):
+        yield from (f"{place}/data/{file.path}" for file in fragment.files)
+    for fragment in getattr(operation, "updated_fragments", ()):
+        deleted = fragment.deletion_file
+        # One that an earlier write made has an earlier version in it.
+        if deleted is not None and deleted.read_version == transaction.read_version:
+            yield f"{place}/{deleted.path(fragment.id)}"
+
+
 def require_whole(fragments: Iterable[Any], place: Path) -> None:
     """Raise when a data file of new fragments is shorter than it should be."""
     for fragment in fragments:
@@ -51,3 +63,8 @@ def version_file(place: Path, version: int) -> Path:
 def version_name(version: int) -> str:
     """The name of that file within the dataset."""
     return f"_versions/{_NEWEST_NAME - version:020}.manifest"
+
+
+def version_of(name: str) -> int:
+    """The version that such a file is, from its name without the directory."""
+    return _NEWEST_NAME - int(name.removesuffix(".manifest"))

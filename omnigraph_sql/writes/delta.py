@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.columns import table_schema
 from omnigraph_sql.storage.filters import member_filter
+from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.findings import AT
 from omnigraph_sql.writes.spool import Spool, Workspace, divide, part_count
@@ -316,16 +318,23 @@ class Image:
     def _probe(
         self, entry: Entry, columns: list[str], column: str, like: pa.Array | pa.ChunkedArray
     ) -> Iterator[pa.RecordBatch]:
-        values = plain(like).unique()
-        if len(values) <= PROBE_KEYS * _PROBES and entry.row_count > len(values):
-            handle = self.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-            for start in range(0, len(values), PROBE_KEYS):
-                part = values.slice(start, PROBE_KEYS)
-                yield from self.engine.storage.scan(handle, columns, member_filter(column, part)).read_all().to_batches()
-            return
-        # Every batch builds the set of values anew, so batches are as large as the set.
-        for batch in self.scan(entry, columns, batch_rows=min(max(len(values), 8192), 1 << 20)):
-            yield batch.filter(pc.is_in(batch.column(batch.schema.names.index(column)), value_set=values))
+        handle = self.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+        return probe(self.engine.storage, handle, entry.row_count, columns, column, plain(like))
+
+
+def probe(
+    storage: TableStorage, handle: SnapshotHandle, rows: int, columns: list[str], column: str, like: pa.Array
+) -> Iterator[pa.RecordBatch]:
+    """Columns of the rows of a table, which has so many, whose value in one of them is among some values."""
+    values = like.unique()
+    if len(values) <= PROBE_KEYS * _PROBES and rows > len(values):
+        for start in range(0, len(values), PROBE_KEYS):
+            part = values.slice(start, PROBE_KEYS)
+            yield from storage.scan(handle, columns, member_filter(column, part)).read_all().to_batches()
+        return
+    # Every batch builds the set of values anew, so batches are as large as the set.
+    for batch in storage.scan(handle, columns, batch_rows=min(max(len(values), 8192), 1 << 20)):
+        yield batch.filter(pc.is_in(batch.column(batch.schema.names.index(column)), value_set=values))
 
 
 def _without_null(batch: pa.RecordBatch, by: Sequence[str]) -> pa.RecordBatch:

@@ -16,8 +16,9 @@ from omnigraph_sql.storage.catalogue import ManifestTable
 from omnigraph_sql.storage.columns import PRIMARY_KEY
 from omnigraph_sql.storage.logs import AppendLog
 from omnigraph_sql.storage.objects import ObjectStore
+from omnigraph_sql.storage.residual import InlineCommitResidual, open_storage
 from omnigraph_sql.storage.roots import Root
-from omnigraph_sql.storage.tables import InlineCommitResidual, TableStorage, open_storage
+from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.writes.locks import WriteQueueManager, open_locks
 from omnigraph_sql.writes.sidecar import Sidecars
 

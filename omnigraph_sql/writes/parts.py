@@ -19,13 +19,30 @@ from omnigraph_sql.writes.spool import budget
 
 
 @dataclass(frozen=True)
+class Joined:
+    """What a task found in the table for the rows of an upsert."""
+
+    version: int
+    """The version of the table."""
+    changed: tuple[int, ...]
+    """Which of its fragments hold rows that replace others; the rest are new."""
+    replaced: str
+    """The file with the row ids and addresses of those that are replaced, in the order of the rows that replace them."""
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Joined:
+        """What was found, from its JSON."""
+        return cls(int(entry["version"]), tuple(int(each) for each in entry["changed"]), str(entry["replaced"]))
+
+
+@dataclass(frozen=True)
 class Part:
     """What one task wrote: fragments on the lineage of the table, or rows that wait outside of it."""
 
     number: int
     """The place of the part among those of its table."""
-    rows: int
-    nbytes: int
+    rows: int = 0
+    nbytes: int = 0
     """The size of the rows in memory."""
     fragments: tuple[Any, ...] = ()
     spool: str | None = None
@@ -34,6 +51,8 @@ class Part:
     rejects: str | None = None
     """The file with the records that were left out."""
     rejected: int = 0
+    joined: Joined | None = None
+    """Of an upsert whose rows are fragments."""
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Part:
@@ -47,6 +66,7 @@ class Part:
             tuple((str(name), int(rows)) for name, rows in entry["sources"]),
             entry["rejects"],
             int(entry["rejected"]),
+            None if entry["joined"] is None else Joined.from_dict(entry["joined"]),
         )
 
 
@@ -65,7 +85,7 @@ class PartRows:
         self.schema = with_places(schema)
         self._storage = storage
         self._path, self._branch = lineage
-        self._parts = parts
+        self.parts = parts
         self._explicit = explicit
         self.num_rows = sum(part.rows for part in parts)
         self.nbytes = sum(part.nbytes for part in parts)
@@ -81,12 +101,18 @@ class PartRows:
     @property
     def fragments(self) -> list[Any]:
         """The fragments of all parts."""
-        return [entry for part in self._parts for entry in part.fragments]
+        return [entry for part in self.parts for entry in part.fragments]
 
     def is_on(self, handle: SnapshotHandle) -> bool:
         """Whether a commit on the lineage of a handle finds the files of all rows."""
         is_same = (handle.path, handle.branch) == (self._path, self._branch)
-        return is_same and all(part.spool is None for part in self._parts)
+        return is_same and all(part.spool is None for part in self.parts)
+
+    def is_met(self, handle: SnapshotHandle) -> bool:
+        """Whether tasks have joined rows with this version of the table; those that wait are few."""
+        is_same = (handle.path, handle.branch) == (self._path, self._branch)
+        met = [part.joined.version == handle.version for part in self.parts if part.joined is not None]
+        return is_same and bool(met) and all(met) and all(part.joined or part.spool for part in self.parts)
 
     def source_of(self, place: int) -> str | None:
         """What the row at a place came from."""
@@ -98,7 +124,7 @@ class PartRows:
         stored = [name for name in names if name not in (AT, EXPLICIT)]
         schema = pa.schema([self.schema.field(name) for name in names])
         start = 1
-        for part in self._parts:
+        for part in self.parts:
             # Without a column there would be no telling how many rows there are.
             for batch in self._stored(part, stored or ["id"]):
                 added = {
@@ -108,6 +134,11 @@ class PartRows:
                 start += batch.num_rows
                 arrays = [added[name] if name in added else batch.column(name) for name in names]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def waiting(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are not fragments yet, without their numbers."""
+        names = self.schema.names[:-2]
+        return (batch for part in self.parts if part.spool is not None for batch in self._stored(part, names))
 
     def _stored(self, part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
         if part.spool is not None:

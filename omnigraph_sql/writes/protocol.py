@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch
+from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, VersionReclaimed
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.publisher import check_expected, check_incarnation
@@ -35,27 +35,50 @@ def execute(
 ) -> Outcome[T]:
     """Run one operation. Publishes at most once; a write that changes nothing publishes nothing."""
     branch = engine.coordinator.require(branch)
-    _refuse_schema_apply(engine)
+    refuse_schema_apply(engine)
     sweep(engine, full=False)
     for attempt in range(REPREPARE_ATTEMPTS + 1):
-        snapshot = engine.coordinator.fresh(branch)
-        engine.publisher.reconcile(snapshot)
-        precondition(snapshot)
-        first = Attempt(snapshot, prepare(snapshot))
+        is_last = attempt == REPREPARE_ATTEMPTS
+        try:
+            first = _staged(engine, branch, prepare, provenance, precondition)
+        except VersionReclaimed:
+            if is_last:
+                raise
+            continue  # others have published since this write looked, and a cleanup removed what it looked at
         if first.prepared.is_empty:
             return Outcome(None, first.prepared.result)
-        stage_tables(engine, first)
-        failpoints.hit("mutation.post_stage_pre_gates")
-        if provenance.writer_kind == "EnsureIndices":
-            failpoints.hit("ensure_indices.post_stage")
         try:
             return _gated(engine, branch, first, prepare, provenance, precondition)
         except (Conflict, ExpectedVersionMismatch) as error:
             # Our effects are undone by now. A write that does not depend on exact content looks again.
             retry = isinstance(error, ExpectedVersionMismatch) or error.reason in RETRIED
-            if not retry or is_strict(first.prepared) or attempt == REPREPARE_ATTEMPTS:
+            if not retry or is_strict(first.prepared) or is_last:
+                raise
+        except VersionReclaimed:
+            if is_last:
                 raise
     raise AssertionError("unreachable")
+
+
+def _staged(
+    engine: Engine,
+    branch: str,
+    prepare: Callable[[Snapshot], Prepared[T]],
+    provenance: Provenance,
+    precondition: Callable[[Snapshot], None],
+) -> Attempt[T]:
+    """Look at the branch, decide what is to change, and write the files of it."""
+    snapshot = engine.coordinator.fresh(branch)
+    engine.publisher.reconcile(snapshot)
+    precondition(snapshot)
+    first = Attempt(snapshot, prepare(snapshot))
+    if first.prepared.is_empty:
+        return first
+    stage_tables(engine, first)
+    failpoints.hit("mutation.post_stage_pre_gates")
+    if provenance.writer_kind == "EnsureIndices":
+        failpoints.hit("ensure_indices.post_stage")
+    return first
 
 
 def _gated(
@@ -68,7 +91,7 @@ def _gated(
 ) -> Outcome[T]:
     keys = [table_lock(key, branch) for key in first.prepared.keys]
     with engine.locks.hold(keys, shared=["__schema__"]):
-        _refuse_schema_apply(engine)
+        refuse_schema_apply(engine)
         fresh = engine.coordinator.fresh(branch)
         precondition(fresh)
         replay = _replay(engine, fresh, provenance)
@@ -87,6 +110,7 @@ def _gated(
                 return Outcome(None, attempt.prepared.result)
             stage_tables(engine, attempt)
         _check_drift(engine, attempt)
+        _check_files(engine, attempt)
         return commit(engine, branch, attempt, provenance)
 
 
@@ -96,7 +120,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
     sweep(engine, full=False)
     keys = [table_lock(key, branch) for key in attempt.prepared.keys]
     with engine.locks.hold(keys, shared=["__schema__"]):
-        _refuse_schema_apply(engine)
+        refuse_schema_apply(engine)
         fresh = engine.coordinator.fresh(branch)
         replay = _replay(engine, fresh, provenance)
         if replay is not None:
@@ -106,6 +130,7 @@ def publish_attempt(engine: Engine, branch: str, attempt: Attempt[T], provenance
         if attempt.prepared.is_empty:
             return Outcome(None, attempt.prepared.result)
         _check_drift(engine, attempt)
+        _check_files(engine, attempt)
         return commit(engine, branch, attempt, provenance)
 
 
@@ -118,7 +143,7 @@ def published_before(engine: Engine, branch: str, attempt: Attempt[T], provenanc
     return found
 
 
-def _refuse_schema_apply(engine: Engine) -> None:
+def refuse_schema_apply(engine: Engine) -> None:
     """While a schema is being applied nobody else writes; the lock is a branch, so it holds across processes."""
     if engine.coordinator.table.has_branch(LOCK_BRANCH):
         text = "a schema change is being applied to the graph"
@@ -148,6 +173,13 @@ def _check_drift(engine: Engine, attempt: Attempt[T]) -> None:
             )
         text = f"{write.table_key} has version {head}, but the graph shows {entry.version}"
         raise Conflict(text, reason="drift", hint="reopen the graph read-write" if claimed else "run repair")
+
+
+def _check_files(engine: Engine, attempt: Attempt[T]) -> None:
+    """What was staged at another time must still be there. A cleanup that takes it for left over needs the same locks."""
+    for staged in attempt.staged.values():
+        if staged.waited:
+            engine.storage.require_files(staged)
 
 
 def _is_claimed(engine: Engine, branch: str, table_key: str) -> bool:

@@ -185,10 +185,23 @@ def divide(batches: Iterable[pa.RecordBatch], by: Sequence[str], count: int, spo
 
 def parts_of(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:
     """The part of each row. Equal values give equal parts; a bad spread costs memory, never a wrong answer."""
+    return (_stirred(_mixed(columns)) % np.uint64(count)).astype(np.int64)
+
+
+def are_distinct(rows: pa.Table) -> bool:
+    """Whether rows without nulls are certainly all different. A few times in a lifetime they are, and this says no."""
+    if rows.num_rows < 2:
+        return True
+    words = np.sort(np.concatenate([_mixed(batch.columns) for batch in rows.to_batches()]))
+    return not bool((words[1:] == words[:-1]).any())
+
+
+def _mixed(columns: Sequence[pa.Array]) -> Words:
+    """A number for each row; equal rows have equal numbers."""
     mixed = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
         mixed = _stirred(mixed * np.uint64(0x9E3779B97F4A7C15) ^ _words(column))
-    return (_stirred(mixed) % np.uint64(count)).astype(np.int64)
+    return mixed
 
 
 def _stirred(words: Words) -> Words:

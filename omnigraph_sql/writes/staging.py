@@ -8,7 +8,7 @@ from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.operation import Attempt, T, TableWrite
 from omnigraph_sql.writes.parts import PartRows
-from omnigraph_sql.writes.upsert import stage_upsert
+from omnigraph_sql.writes.upsert import stage_parts, stage_upsert
 
 
 def owner_of(table_branch: str | None) -> str | None:
@@ -45,13 +45,15 @@ def stage_write(engine: Engine, handle: SnapshotHandle, write: TableWrite, opera
     if write.kind == "rewrite":
         rows = write.rows.reader() if write.rows.num_rows else None
         return storage.stage_rewrite(handle, write.condition, rows, operation_id)
+    held = write.rows.untouched
+    if write.kind == "merge" and isinstance(held, PartRows) and held.is_met(handle):
+        return stage_parts(storage, handle, held, operation_id)
     if write.kind == "merge" and write.rows.is_large:
         return stage_upsert(storage, handle, write.rows, operation_id)
     if write.kind in ("merge", "upsert"):
         # Given a stream, whose size it cannot know, Lance takes several times as long to join a few rows.
         given = write.rows.reader() if write.rows.is_large else write.rows.table()
         return storage.stage_merge_insert(handle, given, operation_id, keys=write.keys or ("id",))
-    held = write.rows.untouched
     if isinstance(held, PartRows) and held.is_on(handle):
         return storage.stage_parts(handle, held.fragments, "append" if write.kind == "append" else "overwrite", operation_id)
     stage = storage.stage_append if write.kind == "append" else storage.stage_overwrite

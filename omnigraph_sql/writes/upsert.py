@@ -1,16 +1,27 @@
-"""Upserts that are larger than memory: the rows of both sides are brought together part by part."""
+"""Upserts that are larger than memory: the rows of both sides are brought together part by part.
+
+One process divides both sides by their ids. Where many processes have the rows, each looks for those that its own replace,
+piece by piece, and whoever publishes brings together what they found.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.storage.tables import TableStorage
-from omnigraph_sql.writes.delta import TableRows, plain
+from omnigraph_sql.writes.delta import TableRows, plain, probe
+from omnigraph_sql.writes.parts import PartRows
 from omnigraph_sql.writes.spool import Workspace, divide, part_count
 
-_PLACES = pa.schema([("id", pa.string()), ("_rowid", pa.uint64()), ("_rowaddr", pa.uint64())])
+_PLACES: Final = pa.schema([("id", pa.string()), ("_rowid", pa.uint64()), ("_rowaddr", pa.uint64())])
+_PIECE_ROWS: Final = 1 << 19
+_PIECE_BYTES: Final = 64 << 20
 
 
 def stage_upsert(storage: TableStorage, handle: SnapshotHandle, rows: TableRows, operation_id: str) -> StagedHandle:
@@ -24,10 +35,62 @@ def stage_upsert(storage: TableStorage, handle: SnapshotHandle, rows: TableRows,
         places = (batch.select(_PLACES.names) for batch in storage.scan(handle, _PLACES.names))
         divide((pa.RecordBatch.from_arrays(batch.columns, schema=_PLACES) for batch in places), ["id"], count, committed)
         for mine, theirs in zip(incoming, committed, strict=True):
-            table, known = mine.table(), theirs.table()
-            found = plain(pc.index_in(table.column("id"), value_set=plain(known.column("id"))))
-            at = found.drop_null()
-            changed = table.filter(found.is_valid())
-            stage.change(changed, plain(known.column("_rowid")).take(at), plain(known.column("_rowaddr")).take(at))
-            stage.add(table.filter(found.is_null()))
+            met = _met(mine.table(), theirs.table())
+            stage.change(met.changed, plain(met.replaced.column("_rowid")), plain(met.replaced.column("_rowaddr")))
+            stage.add(met.added)
     return stage.finish(operation_id)
+
+
+def stage_parts(storage: TableStorage, handle: SnapshotHandle, held: PartRows, operation_id: str) -> StagedHandle:
+    """As `stage_upsert`, of rows that tasks have joined with this version of the table already, all but a few."""
+    stage = storage.stage_rows(handle)
+    for part in held.parts:
+        if part.joined is not None:
+            replaced = storage.read_spool(part.joined.replaced).read_all()
+            changed = [part.fragments[place] for place in part.joined.changed]
+            stage.change_parts(changed, plain(replaced.column("_rowid")), plain(replaced.column("_rowaddr")))
+            stage.add_parts(each for place, each in enumerate(part.fragments) if place not in part.joined.changed)
+    count = storage.count(handle)
+    for piece in pieces(held.waiting()):
+        met = meet(storage, handle, count, piece)
+        stage.change(met.changed, plain(met.replaced.column("_rowid")), plain(met.replaced.column("_rowaddr")))
+        stage.add(met.added)
+    return stage.finish(operation_id)
+
+
+def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows in portions that fit into memory, each as long as one look through the ids of a table is worth."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _PIECE_ROWS or size >= _PIECE_BYTES:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+@dataclass(frozen=True)
+class Met:
+    """Rows of an upsert, and what they meet in the table."""
+
+    changed: pa.Table
+    """Those whose id is there."""
+    added: pa.Table
+    replaced: pa.Table
+    """The row ids and addresses of the rows that have these ids, in the order of `changed`."""
+
+
+def meet(storage: TableStorage, handle: SnapshotHandle, count: int, rows: pa.Table) -> Met:
+    """Look for the rows of a table, which has so many, that others are to replace."""
+    found = list(probe(storage, handle, count, _PLACES.names, "id", plain(rows.column("id"))))
+    columns = [batch.select(_PLACES.names).columns for batch in found]
+    return _met(rows, pa.Table.from_batches([pa.RecordBatch.from_arrays(each, schema=_PLACES) for each in columns], _PLACES))
+
+
+def _met(rows: pa.Table, known: pa.Table) -> Met:
+    found = plain(pc.index_in(rows.column("id"), value_set=plain(known.column("id"))))
+    replaced = known.select(["_rowid", "_rowaddr"]).take(found.drop_null())
+    return Met(rows.filter(found.is_valid()), rows.filter(found.is_null()), replaced)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from omnigraph_compiler import EdgeType, NodeType, Property
 from omnigraph_sql.writes.delta import EXPLICIT, Image, TableDelta, distinct, plain
 from omnigraph_sql.writes.findings import AT, Finding, Row, raise_first, shown
+from omnigraph_sql.writes.spool import are_distinct
 
 Check = Callable[[Image], Iterator[Finding]]
 _WHOLE = pa.decimal128(38)
@@ -212,6 +213,8 @@ def _later(rows: pa.Table, columns: list[str]) -> pa.Table:
 def _repeated(image: Image, key: str, columns: tuple[str, ...]) -> Iterator[Finding]:
     names = list(dict.fromkeys([AT, "id", *columns]))
     for number in range(image.count):
+        if are_distinct(_tuples(image.part(key, list(columns), columns, number), columns)):
+            continue
         later = _later(_tuples(image.part(key, names, columns, number), columns), list(columns))
         if later.num_rows:
             yield _unique_finding(image, key, columns, later)

@@ -139,7 +139,7 @@ def rehearse(name: str, cutter: Cutter, directory: Path) -> Rehearsal:
     assert status == 0, f"{name} does not run"
     after = state(opened(copy / "g"))
     assert changes, f"{name} changes nothing on disk"
-    if not name.startswith("recover"):
+    if not name.startswith("recover") and not writer.unseen:
         assert after != before, f"{name} changes nothing that can be seen"
     shutil.rmtree(copy)
     return Rehearsal(name, cutter, directory / name, changes, before, after)

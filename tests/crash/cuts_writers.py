@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,6 +96,8 @@ class Writer:
     opening: Callable[[Path], Any] = lambda root: og.connect(root, embedder="mock")
     again: Callable[[Any], object] | None = None
     """How an operation that was undone is repeated, where that is not `run`."""
+    unseen: bool = False
+    """Whether nothing changes that the branches show."""
     litters: bool = False
     """Whether it may leave table branches that nobody uses, for a cleanup to find."""
 
@@ -150,6 +153,29 @@ def stage_again(branch: str) -> Callable[[og.Graph], None]:
         graph.publish(graph.stage(records, mode="append", branch=branch))
 
     return again
+
+
+def with_history(root: Path) -> None:
+    """Tables of many versions, and a table branch whose branch is gone."""
+    on_own_draft(root)
+    graph = og.connect(root)
+    for name in ("one", "two"):
+        graph.mutate(INSERT, params={"name": name})
+    graph.load([node("Person", name=name) for name in ("ann", "bob", "one", "two")], mode="overwrite")
+    abandon("branch_delete.before_table_cleanup", lambda: graph.delete_branch("draft"))
+
+
+def clean_up(graph: og.Graph) -> None:
+    graph.cleanup(older_than=timedelta(0))
+
+
+def clean_up_again(graph: og.Graph) -> None:
+    """What is left after a cleanup that was cut is gone after the next, young files included."""
+    clean_up(graph)
+    root = Path(graph.uri)
+    assert all(each.is_empty for each in graph.cleanup(older_than=timedelta(0)))
+    assert [path for path in (root / "_cleanup").glob("*") if path.is_file()] == []
+    assert len(list((root / graph.snapshot().entries["node:Person"].path / "data").iterdir())) == 1
 
 
 def initialise(root: Path) -> None:
@@ -231,6 +257,14 @@ WRITERS: dict[str, Writer] = {
     "drop_table": Writer(tables(lambda to: to.drop("main", "orders")), with_orders),
     "publish_staged": Writer(publish_staged, stage, again=stage_again("main")),
     "publish_staged_on_draft": Writer(publish_staged, lambda root: stage(root, "draft"), again=stage_again("draft")),
+    "cleanup": Writer(
+        clean_up,
+        with_history,
+        oracle=lambda *_: Expected(visible=False, audited=False),
+        again=clean_up_again,
+        unseen=True,
+        litters=True,
+    ),
     "recover_back": Writer(
         og.connect, half_done("append_many", "write.post_table_commit@2"), recovered(visible=False), itself
     ),

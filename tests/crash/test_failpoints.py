@@ -135,6 +135,9 @@ ELSEWHERE = {
     "pipeline.post_tests_pre_publish",
     "remote.before_publish",
     "remote.after_publish",
+    "cleanup.resolve_branch_snapshot",
+    "cleanup.reconcile_fork",
+    "cleanup.table_gc",
 }
 """Failpoints with tests of their own, below or in the files beside and under tests/invariants, pipeline and spark."""
 

@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql.engines.spark.java import ensure_java, version_of
+from omnigraph_sql.engines.spark.session import require_connect
 
 
 def fake(directory: Path, version: str) -> Path:
@@ -53,3 +54,13 @@ def test_java_home_is_looked_at_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
     with pytest.raises(og.errors.Configuration, match="has no java that runs"):
         ensure_java()
+
+
+def test_connect_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client of a server needs no Java, but some packages."""
+    require_connect()
+    monkeypatch.setitem(sys.modules, "grpc", None)
+
+    with pytest.raises(og.errors.Configuration, match="Spark Connect needs the package `grpc`") as raised:
+        require_connect()
+    assert "omnigraph-sql[spark-connect]" in str(raised.value.hint)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +16,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql.engines.spark.failures import told
+from tests.spark.clusters import eventually
 from tests.spark.helpers import heads, keys, orphans, pins
 
 if TYPE_CHECKING:
@@ -77,3 +83,57 @@ def test_a_stream_cannot_overwrite(spark: SparkSession, graph: og.Graph, tmp_pat
 
     with pytest.raises(og.errors.BadRequest, match="a stream cannot overwrite"):
         run(spark, graph, tmp_path / "in", tmp_path / "checkpoint", load_mode="overwrite")
+
+
+DRIVER = """
+import sys
+import omnigraph_sql as og
+spark = og.spark.session("local[1]", config={"spark.driver.memory": "512m"})
+arrivals = spark.readStream.schema("key string, age int").json(sys.argv[2])
+writer = arrivals.writeStream.format("omnigraph").options(type="Person", checkpointLocation=sys.argv[3])
+writer.trigger(availableNow=True).start(sys.argv[1]).awaitTermination()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no list of processes")
+@pytest.mark.parametrize(("failpoint", "is_published"), [("remote.before_publish", False), ("remote.after_publish", True)])
+def test_a_stream_that_is_killed(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path, failpoint: str, is_published: bool
+) -> None:
+    """Started again from its checkpoint it repeats the batch, which counts once."""
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    drop(source, "one.json", "a", "b")
+    driver = [sys.executable, "-c", DRIVER, graph.uri, str(source), str(checkpoint)]
+    environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"{failpoint}=stop"}
+    running = subprocess.Popen(driver, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        eventually(lambda: any(state == "T" for _, state in descendants(running.pid)), failpoint)
+    finally:
+        for process, _ in [(running.pid, ""), *descendants(running.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        running.wait()
+    assert keys(og.connect(graph.uri)) == (["a", "b"] if is_published else [])
+
+    drop(source, "two.json", "c")
+    run(spark, graph, source, checkpoint)
+
+    assert keys(graph) == ["a", "b", "c"]
+    assert len(graph.commits()) == 3
+    assert (heads(graph), orphans(graph)) == (pins(graph), [])
+
+
+def descendants(process: int) -> list[tuple[int, str]]:
+    """The processes that a process started, and those that they did, with their states."""
+    found: dict[int, tuple[int, str]] = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with suppress(OSError):
+                state, parent = (each / "stat").read_text().rpartition(")")[2].split()[:2]
+                found[int(each.name)] = int(parent), state
+
+    def is_below(one: int) -> bool:
+        return one in found and (found[one][0] == process or is_below(found[one][0]))
+
+    return [(one, state) for one, (_, state) in found.items() if is_below(one)]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 from lance.dataset import LanceOperation, Transaction
 from lance.optimize import Compaction
@@ -229,3 +230,44 @@ def test_removing_old_versions_takes_uncommitted_files_after_seven_days(table: l
 
     assert not stray.exists()
     assert contents(head(table)) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_listing_of_the_files_of_versions_lacks_what_is_beside_rows_and_before_a_fork(tmp_path: Path) -> None:
+    """What the store adds to the list, or else would remove: files of blobs, and indexes from before a fork."""
+    schema = pa.schema([*create(tmp_path / "plain").schema, lance.blob_field("doc")])
+    large = pa.table([pa.array(["a"]), pa.array([1]), lance.blob_array([os.urandom(200_000)])], schema=schema)
+    table = create(tmp_path / "t", large, schema=schema)
+    table = commit(table, indexing(table))
+    fork = table.create_branch("dev")
+    fork = commit(fork, appending(fork, large.slice(0, 0)))
+    (index,) = [each.name for each in (tmp_path / "t" / "_indices").iterdir()]
+
+    listed = [row["path"] for row in head(table).tracked_files().read_all().to_pylist()]
+    on_fork = [row["path"] for row in fork.tracked_files().read_all().to_pylist()]
+
+    assert list((tmp_path / "t" / "data").rglob("*.blob"))
+    assert not any(name.endswith(".blob") for name in (*listed, *on_fork))
+    assert any(name.startswith(f"_indices/{index}/") for name in listed)
+    assert not any(name.startswith("_indices/") for name in on_fork)
+    assert [str(segment.uuid) for each in fork.describe_indices() for segment in each.segments] == [index]
+
+
+def test_a_listing_of_the_files_of_versions_names_each_version_with_its_files(table: lance.LanceDataset) -> None:
+    commit(table, deleting(table, "id = 'a'"))
+    found: dict[int, set[str]] = {}
+    for row in head(table).tracked_files().read_all().to_pylist():
+        found.setdefault(row["version"], set()).add(row["type"])
+
+    assert set(found) == {1, 2, 3, 4, 5}
+    assert found[2] == {"manifest", "transaction file", "data file"}
+    assert found[5] >= {"manifest", "transaction file", "data file"}
+
+
+def test_a_version_without_its_file_is_not_found_and_others_stay(table: lance.LanceDataset) -> None:
+    place = Path(table.uri) / "_versions"
+    (place / f"{(1 << 64) - 1 - 2:020}.manifest").unlink()
+
+    with pytest.raises(ValueError, match="was not found"):
+        lance.dataset(table.uri, version=2)
+    assert [each["version"] for each in head(table).version_refs()] == [1, 3, 4]
+    assert contents(commit(head(table), appending(head(table), rows(x=1)))) == {"a": 1, "b": 2, "c": 3, "x": 1}

@@ -231,7 +231,7 @@ def _numbered(
         flaws = {each: wrong.pop(each) for each in sorted(wrong) if each < number}
         yield _Piece(numbers, columns(batch), flaws)
     if wrong:
-        none = [pa.nulls(0, pa.string()) for _ in columns(reader.schema.empty_table().to_batches()[0])] if reader else []
+        none = columns(pa.RecordBatch.from_pylist([], reader.schema))
         yield _Piece(np.empty(0, dtype=np.int64), none, dict(wrong))
 
 

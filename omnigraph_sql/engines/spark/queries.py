@@ -164,7 +164,7 @@ class SparkEngine:
         def run(execution: Execution) -> Stream:
             session = self.session(order, execution)
             stream = Stream(Fetching(session, execution), session, execution, partial(_fit, order.schema))
-            stream.read_ahead(READ_AHEAD_ROWS)
+            stream.read_ahead(Portion(READ_AHEAD_ROWS))
             return stream
 
         return self.resources.attempt(order.limits, run)

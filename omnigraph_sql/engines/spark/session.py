@@ -10,7 +10,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -70,17 +70,36 @@ def quiet_import() -> Iterator[None]:
         yield
 
 
+def require_connect() -> None:
+    """Raise if the packages are not installed that Spark Connect needs beside PySpark."""
+    for name in ("grpc", "grpc_status", "google.rpc", "zstandard"):
+        try:
+            import_module(name)
+        except ImportError:
+            text = f"Spark Connect needs the package `{name}`, which is not installed"
+            raise Configuration(text, what=name, hint="run pip install 'omnigraph-sql[spark-connect]'") from None
+
+
 def running_session() -> SparkSession:
     """The Spark session that is there already, as it is; else a new one, as `session` makes it."""
     require_pyspark()
+    return _running() or session()
+
+
+def _running() -> SparkSession | None:
+    """The session of this process, whichever thread made it."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession, is_remote
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     # In another thread than the one that made it, a session is there and is not the active one.
-    return session() if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
+    if is_remote():
+        with suppress(RuntimeError):
+            return SparkSession.active()
+        return None
+    return None if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
 
 
 def session(
@@ -88,39 +107,71 @@ def session(
 ) -> SparkSession:
     """A Spark session that reads and writes graphs, or the one that is running already.
 
-    `master` is `local[2]`, `spark://HOST:PORT` and the like; without it what `spark-submit` or the settings of Spark say
-    holds, else this machine with all its cores. `config` adds settings.
+    `master` is `local[2]`, `spark://HOST:PORT` and the like, or `sc://HOST:PORT` for a server of Spark Connect. Without it
+    what `spark-submit`, SPARK_REMOTE or MASTER say holds, else this machine with all its cores. `config` adds settings.
     """
     require_pyspark()
-    if not os.environ.get("SPARK_REMOTE") and not os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
-        ensure_java()
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\..*")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    from pyspark.sql import SparkSession
-
-    running = SparkSession.getActiveSession()
-    builder = SparkSession.builder.appName(app_name)
-    chosen = master or os.environ.get("MASTER") or ("local[*]" if not _is_submitted() else None)
-    if chosen is not None and running is None:
-        builder = builder.master(chosen)
-    settings: dict[str, Any] = dict(SETTINGS)
-    if running is None and chosen is not None and chosen.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")
-        os.environ.setdefault("SPARK_CONF_DIR", str(_quiet_conf()))
-        scratch = _scratch()
-        settings |= LOCAL
-        if os.environ["PYSPARK_PYTHON"] == sys.executable:
-            settings["spark.python.daemon.module"] = "omnigraph_sql.engines.spark.daemon"
-        settings |= {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
+    running = _running()
+    # A server has settings of its own that its clients cannot set; these are those that they can.
+    builder = _new_builder(master) if running is None else type(running).builder
+    builder = builder.appName(app_name)
+    settings = dict(SETTINGS)
+    if running is None and _is_here(master):
+        settings |= _here()
     for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
         # To start Java this process is forked, which Lance warns of; the child becomes another program at once.
         warnings.simplefilter("ignore")
         return builder.getOrCreate()
+
+
+def _new_builder(master: str | None) -> Any:
+    """What makes the first session of this process."""
+    from pyspark.sql import SparkSession
+
+    remote = _remote(master)
+    if remote is not None:
+        require_connect()
+    if remote is None or remote.startswith("local"):
+        ensure_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = _chosen(master)
+    if remote is not None:
+        return SparkSession.builder.remote(remote)
+    return SparkSession.builder if chosen is None else SparkSession.builder.master(chosen)
+
+
+def _remote(master: str | None) -> str | None:
+    """The address for Spark Connect, if that is asked for; one that begins with `local` starts a server of its own."""
+    if master is not None:
+        return master if master.startswith("sc://") else None
+    return os.environ.get("SPARK_REMOTE") or None
+
+
+def _chosen(master: str | None) -> str | None:
+    """Where Spark runs; None if whoever started this program has said so."""
+    return master or os.environ.get("MASTER") or (None if _is_submitted() else "local[*]")
+
+
+def _is_here(master: str | None) -> bool:
+    """Whether everything runs on this machine."""
+    return (_remote(master) or _chosen(master) or "").startswith("local")
+
+
+def _here() -> dict[str, str]:
+    """Settings of a Spark on this machine, which is quiet and leaves nothing behind."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")
+    os.environ.setdefault("SPARK_CONF_DIR", str(_quiet_conf()))
+    scratch = _scratch()
+    settings = dict(LOCAL)
+    if os.environ["PYSPARK_PYTHON"] == sys.executable:
+        settings["spark.python.daemon.module"] = "omnigraph_sql.engines.spark.daemon"
+    return settings | {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
 
 
 def _is_submitted() -> bool:

@@ -19,8 +19,8 @@ from omnigraph_sql.engines.spark.parcels import Parcel
 from omnigraph_sql.engines.spark.reports import reporting
 from omnigraph_sql.engines.spark.types import restored, widened
 from omnigraph_sql.planner.values import python_value
+from omnigraph_sql.storage.residual import open_storage
 from omnigraph_sql.storage.roots import resolve_root
-from omnigraph_sql.storage.tables import open_storage
 
 _RUNS = 8
 _GRAPHS = 4

@@ -20,6 +20,7 @@ from omnigraph_sql.engines.sql.pins import Pins, Shown, Source, unknown
 from omnigraph_sql.engines.sql.refusals import refused
 from omnigraph_sql.engines.sql.registering import register_functions
 from omnigraph_sql.errors import BadRequest, OmnigraphError
+from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.planner.statements import is_sampled, translated_sql
 
 CATALOG = "graph"
@@ -50,9 +51,9 @@ class Attached:
         for prefix in prefixes:
             register_functions(context, self, prefix)
 
-    def renew(self, params: Mapping[str, Any] | None = None) -> Pins:
-        """Look at everything anew, for a statement with these parameters."""
-        self.pins = Pins(self.pins.source, self.pins.own, params)
+    def renew(self, params: Mapping[str, Any] | None = None, known: dict[Ref, Snapshot] | None = None) -> Pins:
+        """Look at everything anew but what is known, for a statement with these parameters."""
+        self.pins = Pins(self.pins.source, self.pins.own, params, known)
         return self.pins
 
     def view(self, place: Place, shown: Shown) -> Any:
@@ -131,14 +132,14 @@ class GraphContext(SessionContext):
         """As `sql`: no options allow a statement to change anything."""
         return self.sql(query, None, param_values, **named)
 
-    def read(self, text: str, params: Mapping[str, Any]) -> DataFrame:
-        """Plan a statement that only reads."""
+    def read(self, text: str, params: Mapping[str, Any], known: dict[Ref, Snapshot] | None = None) -> DataFrame:
+        """Plan a statement that only reads, where some states are known."""
         values = {name: value if isinstance(value, pa.Scalar) else scalar(name, value) for name, value in params.items()}
         if is_sampled(text):
             hint = "order by random() and take a few with LIMIT, or run it on DuckDB"
             raise BadRequest("DataFusion takes no samples: it would read all rows in spite of TABLESAMPLE", hint=hint)
         with self._planning:
-            pins = self.graph.renew({name: value.as_py() for name, value in values.items()})
+            pins = self.graph.renew({name: value.as_py() for name, value in values.items()}, known)
             try:
                 frame = super().sql(text, options=_READS, param_values=values)
                 if pins.reading.is_remote:

@@ -90,7 +90,13 @@ class Shown:
 class Pins:
     """The states that a statement reads, each looked up once: whoever writes meanwhile is not seen by a part of it."""
 
-    def __init__(self, source: Source, own: Ref, params: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        own: Ref,
+        params: Mapping[str, Any] | None = None,
+        known: dict[Ref, Snapshot] | None = None,
+    ) -> None:
         self.source = source
         self.own = own
         self.params = params or {}
@@ -98,13 +104,14 @@ class Pins:
         self._failure: OmnigraphError | None = None
         self.reading = Reading()
         """What the statement does with foreign tables."""
-        self._known: dict[Ref, Snapshot] = {}
+        self._known = {} if known is None else known
+        self._tables: dict[Place, dict[str, Shown]] = {}
         self._branches: list[str] | None = None
 
     def at(self, ref: Ref) -> Pins:
         """The same states, seen from another one."""
-        found = Pins(self.source, ref, self.params)
-        found._known, found._branches, found.reading = self._known, self._branches, self.reading
+        found = Pins(self.source, ref, self.params, self._known)
+        found._branches, found.reading = self._branches, self.reading
         return found
 
     def fail(self, reason: OmnigraphError) -> None:
@@ -159,6 +166,11 @@ class Pins:
         snapshot = self.snapshot(place.ref)
         if place == Place(self.own, FOREIGN) and FOREIGN not in schemas(snapshot):
             return self._foreign()
+        if place not in self._tables:
+            self._tables[place] = self._stored(place, snapshot)
+        return self._tables[place]
+
+    def _stored(self, place: Place, snapshot: Snapshot) -> dict[str, Shown]:
         schema = place.schema or DEFAULT_SCHEMA
         found = {
             each.name: Shown(each.name, each.kind, None, snapshot.entries.get(each.table_key), each)

@@ -12,15 +12,17 @@ from datafusion import DataFrame
 
 from omnigraph_sql.engines.execution import Clock, Execution, translated
 from omnigraph_sql.engines.foreign.explaining import explained, is_explained
+from omnigraph_sql.engines.resources import BATCH_ROWS
 from omnigraph_sql.engines.sql.context import GraphContext
 from omnigraph_sql.engines.sql.names import Ref
 from omnigraph_sql.engines.sql.orders import Statement
 from omnigraph_sql.engines.sql.pins import Pins, Source
 from omnigraph_sql.engines.sql.refusals import failed
-from omnigraph_sql.engines.streaming import Awaited, Complete, Stream
+from omnigraph_sql.engines.streaming import Awaited, Complete, Portion, Stream
 from omnigraph_sql.errors import OmnigraphError
 
-READ_AHEAD_ROWS = 8192
+READ_AHEAD = Portion(rows=8192)
+"""What is there before anybody asks for it."""
 _IDLE = 4
 
 
@@ -47,10 +49,10 @@ class DataFusionStatements:
 
     def start(self, statement: Statement) -> tuple[pa.Schema, Stream | Complete]:
         """Run a statement until its first rows are there."""
-        execution = Execution(statement.limits, Clock(statement.limits.timeout), READ_AHEAD_ROWS)
+        execution = Execution(statement.limits, Clock(statement.limits.timeout), BATCH_ROWS)
         context = self._take(statement)
         with execution.clock.running():
-            frame = context.read(statement.text, statement.params)
+            frame = context.read(statement.text, statement.params, statement.states)
             reading = context.graph.pins.reading
             reading.follow(execution)
             execution.describe = partial(_described, context.graph.pins)
@@ -60,7 +62,7 @@ class DataFusionStatements:
         schema = distinct(frame.schema())
         running = Running(context, frame, lambda: self._give(statement, context))
         stream = Stream(Awaited(source), running, execution, lambda batch: plain(batch, schema))
-        stream.read_ahead(READ_AHEAD_ROWS)
+        stream.read_ahead(READ_AHEAD)
         return schema, explained(stream, schema, reading) if reading.is_remote and is_explained(frame) else stream
 
     def close(self) -> None:

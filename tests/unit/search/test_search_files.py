@@ -16,8 +16,8 @@ from omnigraph_sql.manifest.snapshot import Entry
 from omnigraph_sql.search.columns import SearchCache
 from omnigraph_sql.search.groups import MOST, grouped, positions_of
 from omnigraph_sql.storage.fragments import FragmentInfo
+from omnigraph_sql.storage.residual import open_storage
 from omnigraph_sql.storage.roots import resolve_root
-from omnigraph_sql.storage.tables import open_storage
 from tests.unit.search.naive import SCHEMA, Model, check, derived
 
 

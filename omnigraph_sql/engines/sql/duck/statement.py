@@ -27,7 +27,7 @@ from omnigraph_sql.engines.sql.information import SCHEMA
 from omnigraph_sql.engines.sql.names import Ref
 from omnigraph_sql.engines.sql.orders import Statement
 from omnigraph_sql.engines.sql.pins import Pins, Source
-from omnigraph_sql.engines.sql.statement import READ_AHEAD_ROWS, distinct, plain
+from omnigraph_sql.engines.sql.statement import READ_AHEAD, distinct, plain
 from omnigraph_sql.engines.streaming import Stream
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.planner.statements import Call, Parameter, renamed_schema, replaced_calls
@@ -94,6 +94,8 @@ class Running:
 
     def _used(self, text: str) -> dict[str, Any]:
         """The parameters that are left in a text: DuckDB refuses others."""
+        if not self.statement.params:
+            return {}
         (statement,) = self.connection.duck.extract_statements(text)
         return {name: value for name, value in self.statement.params.items() if name in statement.named_parameters}
 
@@ -131,10 +133,10 @@ class DuckDBStatements:
 
     def start(self, statement: Statement) -> tuple[pa.Schema, Stream]:
         """Run a statement until its first rows are there."""
-        execution = Execution(statement.limits, Clock(statement.limits.timeout), READ_AHEAD_ROWS)
+        execution = Execution(statement.limits, Clock(statement.limits.timeout), BATCH_ROWS)
         execution.begin()
         worker = self._take(statement.limits.memory)
-        worker.current.pins = pins = Pins(self._source, statement.own, statement.params)
+        worker.current.pins = pins = Pins(self._source, statement.own, statement.params, statement.states)
         pins.reading.follow(execution)
         running = Running(worker, statement, self._give)
         execution.describe = running.described
@@ -144,7 +146,7 @@ class DuckDBStatements:
             return plain(batch, running.schema)
 
         stream = Stream(Fetching(running, execution), running, execution, fit)
-        stream.read_ahead(READ_AHEAD_ROWS)
+        stream.read_ahead(READ_AHEAD)
         assert running.schema is not None
         return running.schema, stream
 

@@ -129,15 +129,24 @@ class Tables:
         """Show a table, in place of what was shown under its name."""
         names = told_apart(table.schema.names)
         if names == table.schema.names:
-            found = self._duck.from_arrow(table)
+            self._create_view(schema, name, table, "*")
         else:
             # Asked for by name, DuckDB would give one column for another.
             hidden = Renamed(table)
             pairs = zip(hidden.names, names, strict=True)
-            found = self._duck.from_arrow(hidden).project(", ".join(f"{each} AS {quoted(name)}" for each, name in pairs))
-        self.use(schema)
-        found.create_view(name, replace=True)
+            self._create_view(schema, name, hidden, ", ".join(f"{each} AS {quoted(name)}" for each, name in pairs))
         self._shown[schema, name.lower()] = identity
+
+    def _create_view(self, schema: str, name: str, table: pads.Dataset, columns: str) -> None:
+        if hasattr(self._duck, "_create_view"):
+            # What a relation does that is made a view, but for asking first which columns it has: that is half of the work.
+            source = self._duck._register_source(table)
+            self._make(schema)
+            text = f"SELECT {columns} FROM {quoted(source.name)}"
+            self._duck._create_view((self.alias, schema, name), text, replace=True)
+            return
+        self.use(schema)
+        self._duck.from_arrow(table).project(columns).create_view(name, replace=True)
 
     def _show_view(self, pins: Pins, schema: str, name: str, place: Place, shown: Shown, depth: int) -> None:
         """Show a view, after what it reads: its names mean what they mean at the place where it is."""

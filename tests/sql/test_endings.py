@@ -1,0 +1,83 @@
+"""How statements end: with the process, by another thread, and what they leave on its output."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph_sql as og
+
+ENDLESS = 'select count(*) as n from "P" a, "P" b, "P" c where a.n + b.n + c.n = 7'
+MANY = 'select a.n + b.n as n from "P" a, "P" b'
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("endings") / "graph"
+    with og.init(path, "node P { k: String @key\n n: I64? }") as graph:
+        numbers = list(range(20_000))
+        graph.load({"P": pa.table({"k": [str(each) for each in numbers], "n": numbers})}, mode="append")
+    return str(path)
+
+
+def run(uri: str, *lines: str) -> subprocess.CompletedProcess[str]:
+    text = "\n".join(["import omnigraph_sql as og", f"graph = og.connect({uri!r}, read_only=True)", *lines])
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
+
+
+BEGUN = (f"rows = iter(graph.sql({MANY!r}))", "next(rows)")
+READING = (
+    "import threading, time",
+    f"result = graph.sql({MANY!r})",
+    "def read():",
+    "    for batch in result: pass",
+    "threading.Thread(target=read, daemon=True).start()",
+    "time.sleep(0.3)",
+)
+WAITING = (
+    "import threading, time",
+    f"threading.Thread(target=lambda: graph.sql({ENDLESS!r}), daemon=True).start()",
+    "time.sleep(0.5)",
+)
+
+
+@pytest.mark.parametrize("lines", [(f"result = graph.sql({MANY!r})",), BEGUN, READING, WAITING])
+def test_a_process_ends_in_peace_whatever_is_left(uri: str, lines: tuple[str, ...]) -> None:
+    done = run(uri, *lines)
+    assert done.returncode == 0
+    assert done.stdout == ""
+    assert "panicked" not in done.stderr
+
+
+def test_a_statement_is_stopped_from_another_thread(uri: str) -> None:
+    with og.connect(uri, read_only=True) as graph:
+        result = graph.sql(f'select n from "P" union all ({ENDLESS})')
+        timer = threading.Timer(0.3, result.cancel)
+        timer.start()
+        started = time.monotonic()
+        with pytest.raises(og.errors.BadRequest, match="cancelled"):
+            result.to_arrow()
+        assert time.monotonic() - started < 30
+        timer.join()
+        assert graph.sql("select 1 as one").to_pylist() == [{"one": 1}]
+
+
+def test_a_result_that_is_run_again_shows_what_it_showed(tmp_path: Path) -> None:
+    with og.init(tmp_path / "graph", "node P { k: String @key }") as graph:
+        graph.load({"P": pa.table({"k": [f"{each:06}" for each in range(200_000)]})}, mode="append")
+        result = graph.sql('select k from "P"')
+        first = sum(batch.num_rows for batch in result)
+        graph.load(['{"type": "P", "data": {"k": "later"}}'], mode="append")
+        assert (first, sum(batch.num_rows for batch in result)) == (200_000, 200_000)
+        assert graph.sql('select count(*) as n from "P"').to_pylist() == [{"n": 200_001}]
+
+
+def test_duckdb_draws_no_bar(uri: str) -> None:
+    done = run(uri, "print(graph.sql(\"select current_setting('enable_progress_bar') as b\", engine='duckdb').to_pylist())")
+    assert done.stdout.strip() == "[{'b': False}]"
