@@ -38,14 +38,15 @@ class Loop:
 
     def wait(self, coroutine: Coroutine[asyncio.Future[Any], None, T], until: float | None) -> T:
         """What a coroutine returns that awaits futures of this loop. Raises `TimeoutError` if that takes too long."""
-        with self._running():
-            while True:
-                try:
-                    future = coroutine.send(None)
-                except StopIteration as done:
-                    found: T = done.value
-                    return found
-                self._settle(future, until)
+        try:
+            with self._running():
+                while True:
+                    self._settle(coroutine.send(None), until)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+        finally:
+            coroutine.close()  # whoever keeps an error keeps its frames, and these must not keep the engine at work
 
     def cancel(self) -> None:
         """Let nobody wait any more, from any thread."""

@@ -130,6 +130,7 @@ class _Awaiting:
 
     def cancel(self) -> None:
         self._loop.cancel()
+        self._source = None
 
 
 class Session(Protocol):

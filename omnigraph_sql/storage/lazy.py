@@ -12,7 +12,7 @@ import pyarrow.dataset as pads
 from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.handles import SnapshotHandle
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 14
 
 
 class Conditions(Protocol):
@@ -80,6 +80,8 @@ class _Scan:
         """The rows, with the columns that were asked for."""
         schema = self.projected_schema
         batches = self._batches()
+        if isinstance(batches, pa.RecordBatchReader) and batches.schema.equals(schema):
+            return batches  # as it is: whoever reads it need not wait for Python
         fitting = (batch if batch.schema.equals(schema) else batch.cast(schema) for batch in batches)
         return pa.RecordBatchReader.from_batches(schema, fitting)
 

@@ -57,11 +57,12 @@ class DataFusionStatements:
             reading.follow(execution)
             execution.describe = partial(_described, context.graph.pins)
             with translated(execution):
-                source = frame.execute_stream()
+                # Only they hold the stream: a frame that an error keeps would keep the engine at work.
+                rows = Awaited(frame.execute_stream())
         execution.begin()
         schema = distinct(frame.schema())
         running = Running(context, frame, lambda: self._give(statement, context))
-        stream = Stream(Awaited(source), running, execution, lambda batch: plain(batch, schema))
+        stream = Stream(rows, running, execution, lambda batch: plain(batch, schema))
         stream.read_ahead(READ_AHEAD)
         return schema, explained(stream, schema, reading) if reading.is_remote and is_explained(frame) else stream
 
@@ -104,6 +105,8 @@ def distinct(schema: pa.Schema) -> pa.Schema:
 
 def plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with the columns of a result."""
+    if batch.schema.equals(schema):
+        return batch
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(batch.columns, schema, strict=True)

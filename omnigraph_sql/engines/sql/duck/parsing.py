@@ -26,7 +26,8 @@ _TABLES = ("unnest", "generate_series", "range", "repeat", "repeat_row", "json_e
 class Parsed:
     """A statement that only reads."""
 
-    text: str
+    statement: Any
+    """As DuckDB has read it: it can be run again and again without being read anew."""
     tables: tuple[tuple[tuple[str, ...], bool], ...]
     """The names of tables, and whether each may be one that the statement itself gives to a query."""
     lists_tables: bool
@@ -41,8 +42,9 @@ def parsed(duck: duckdb.DuckDBPyConnection, pins: Pins, text: str) -> Parsed:
         _check(node)
     local = {each["key"].lower() for node in nodes for each in (node.get("cte_map") or {}).get("map", ())}
     tables = [_name(node) for node in nodes if node.get("type") == "BASE_TABLE"]
+    (statement,) = duck.extract_statements(f"{how} {query}" if how else text)
     return Parsed(
-        f"{how} {query}" if how else text,
+        statement,
         tuple((parts, len(parts) == 1 and parts[0].lower() in local) for parts in tables),
         any(node.get("type") == "SHOW_REF" and node.get("query") is None for node in nodes),
     )

@@ -35,6 +35,9 @@ from omnigraph_sql.planner.statements import Call, Parameter, renamed_schema, re
 _IDLE = 4
 _KEPT = 64
 _RESULT = "__omnigraph_gq_"
+_WIDE = ("list", "array", "struct", "map", "union", "blob", "variant")
+"""Kinds of values that may be long."""
+_LONG_BATCH_ROWS = 1 << 16
 
 
 class Worker:
@@ -85,19 +88,16 @@ class Running:
         text = renamed_schema(text, SCHEMA, quoted(INFORMATION))
         text = renamed_schema(text, FOREIGN, quoted(FOREIGN))  # a word of DuckDB's own unless it is quoted
         self.parsed = self.worker.parsed(text)
-        text = self.parsed.text
         self.worker.tables.needed(pins, self.parsed)
-        values = {name: duck_value(scalar(name, value)) for name, value in self._used(text).items()}
-        reader = duck.sql(text, params=values or None).to_arrow_reader(BATCH_ROWS)
+        given = self.statement.params
+        # Only those that are left in the text: DuckDB refuses others.
+        wanted = [name for name in given if name in self.parsed.statement.named_parameters]
+        values = {name: duck_value(scalar(name, given[name])) for name in wanted}
+        found = duck.sql(self.parsed.statement, params=values or None)
+        is_wide = any(each.id in _WIDE for each in found.types)
+        reader = found.to_arrow_reader(BATCH_ROWS if is_wide else _LONG_BATCH_ROWS)
         self.schema = distinct(reader.schema)
         return reader
-
-    def _used(self, text: str) -> dict[str, Any]:
-        """The parameters that are left in a text: DuckDB refuses others."""
-        if not self.statement.params:
-            return {}
-        (statement,) = self.connection.duck.extract_statements(text)
-        return {name: value for name, value in self.statement.params.items() if name in statement.named_parameters}
 
     def _result(self, call: Call) -> str:
         """The name of a table with the rows of a query."""
