@@ -170,7 +170,7 @@ def _here() -> dict[str, str]:
     scratch = _scratch()
     settings = dict(LOCAL)
     if os.environ["PYSPARK_PYTHON"] == sys.executable:
-        settings["spark.python.daemon.module"] = "omnigraph_sql.engines.spark.daemon"
+        settings["spark.python.daemon.module"] = "omnigraph_sql.spark.daemon"
     return settings | {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
 
 

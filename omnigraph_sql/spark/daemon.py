@@ -1,0 +1,20 @@
+"""The process that Spark forks its Python workers from, with our packages imported already.
+
+Each step of a query that calls our functions has workers of its own, and so have the beginning and the end of a write. To
+import the packages takes each of them longer than most of what they are asked. Importing starts no thread that a fork would
+miss; what does is done in the workers.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from pyspark.daemon import manager
+
+import omnigraph_sql.engines.spark.working
+import omnigraph_sql.spark.reading
+import omnigraph_sql.spark.writing  # noqa: F401
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", message="lance is not fork-safe")
+    manager()
