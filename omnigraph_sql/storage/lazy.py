@@ -11,8 +11,10 @@ import pyarrow.dataset as pads
 
 from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.providers import batch_rows
 
 _BATCH_ROWS = 1 << 14
+"""Of tables whose rows may be long."""
 
 
 class Conditions(Protocol):
@@ -47,7 +49,7 @@ class LazyTable(pads.Dataset):  # type: ignore[misc]
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Any:
         """What DuckDB reads; DataFusion only asks it for its columns, which takes no reading."""
-        return _Scan(self, self._names(columns), filter, _BATCH_ROWS)
+        return _Scan(self, self._names(columns), filter, 0)
 
     def get_fragments(self, _: Any = None) -> list[_Fragment]:
         """What DataFusion reads, all of it at once."""
@@ -62,7 +64,7 @@ class _Fragment:
     table: LazyTable
 
     def scanner(self, _: Any, *, columns: list[str] | None = None, filter: Any = None, batch_size: int) -> _Scan:
-        return _Scan(self.table, self.table._names(columns), filter, max(batch_size, _BATCH_ROWS))
+        return _Scan(self.table, self.table._names(columns), filter, batch_size)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class _Scan:
     table: LazyTable
     columns: list[str]
     filter: Any
-    batch_rows: int
+    least: int
+    """Rows that a batch should have, or more."""
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -111,7 +114,11 @@ class _Scan:
         return self._filtered(columns)
 
     def _scanned(self, columns: list[str], filter: Any) -> pa.RecordBatchReader:
-        scanner = filtered(self._dataset, filter, columns=columns, batch_size=self.batch_rows, blob_handling="all_binary")
+        handle = self.table._opened()
+        if "batch rows" not in handle._made:
+            handle._made["batch rows"] = batch_rows(handle._dataset) or _BATCH_ROWS
+        length = max(handle._made["batch rows"], self.least)
+        scanner = filtered(handle._dataset, filter, columns=columns, batch_size=length, blob_handling="all_binary")
         reader: pa.RecordBatchReader = scanner.to_reader()
         return reader
 
