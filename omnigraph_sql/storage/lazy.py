@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from omnigraph_sql.storage.providers import batch_rows
 
 _BATCH_ROWS = 1 << 14
 """Of tables whose rows may be long."""
+_SHARES = 4
 
 
 class Conditions(Protocol):
@@ -116,7 +118,7 @@ class _Scan:
     def _scanned(self, columns: list[str], filter: Any) -> pa.RecordBatchReader:
         handle = self.table._opened()
         if "batch rows" not in handle._made:
-            handle._made["batch rows"] = batch_rows(handle._dataset) or _BATCH_ROWS
+            handle._made["batch rows"] = _suitable(handle._dataset)
         length = max(handle._made["batch rows"], self.least)
         scanner = filtered(handle._dataset, filter, columns=columns, batch_size=length, blob_handling="all_binary")
         reader: pa.RecordBatchReader = scanner.to_reader()
@@ -127,6 +129,12 @@ class _Scan:
         needed = list(dict.fromkeys([*columns, *conditions.columns(self.filter)]))
         for batch in self._scanned(needed, None):
             yield conditions.satisfying(batch, self.filter).select(columns)
+
+
+def _suitable(dataset: Any) -> int:
+    """How many rows a batch should have: as many as suit their length, but every thread should get some batches."""
+    each: int = dataset.count_rows() // (_SHARES * (os.cpu_count() or 1))
+    return min(batch_rows(dataset) or _BATCH_ROWS, max(_BATCH_ROWS, each))
 
 
 def _rows(count: int) -> pa.RecordBatch:

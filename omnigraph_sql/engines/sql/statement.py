@@ -21,7 +21,7 @@ from omnigraph_sql.engines.sql.refusals import failed
 from omnigraph_sql.engines.streaming import Awaited, Complete, Portion, Stream
 from omnigraph_sql.errors import OmnigraphError
 
-READ_AHEAD = Portion(rows=1 << 17, seconds=0.01, size=4 << 20)
+READ_AHEAD = Portion(rows=8192)
 """What is there before anybody asks for it."""
 _IDLE = 4
 

@@ -38,7 +38,7 @@ _KEPT = 64
 _RESULT = "__omnigraph_gq_"
 _WIDE = ("list", "array", "struct", "map", "union", "blob", "variant")
 """Kinds of values that may be long."""
-_LONG_BATCH_ROWS = 1 << 16
+_LONG_BATCH_ROWS = 1 << 17
 
 
 class Worker:
@@ -77,6 +77,7 @@ class Running:
     results: list[str] = field(default_factory=list)
     schema: pa.Schema | None = None
     parsed: Parsed | None = None
+    batch_rows: int = BATCH_ROWS
 
     @property
     def connection(self) -> Connection:
@@ -101,12 +102,13 @@ class Running:
     def _reader(self, duck: duckdb.DuckDBPyConnection, known: Parsed, values: dict[str, object]) -> pa.RecordBatchReader:
         if known.batch_rows is not None and not values and hasattr(duck, "_submit"):
             # What a relation does that is read, but for asking first which columns it has: that plans the statement twice.
-            return duck._submit(known.statement.query, None, "stream", known.batch_rows).arrow_reader()
+            self.batch_rows = known.batch_rows
+            return duck._submit(known.statement.query, None, "stream", self.batch_rows).arrow_reader()
         found = duck.sql(known.statement, params=values or None)
-        rows = BATCH_ROWS if any(each.id in _WIDE for each in found.types) else _LONG_BATCH_ROWS
+        self.batch_rows = BATCH_ROWS if any(each.id in _WIDE for each in found.types) else _LONG_BATCH_ROWS
         if known.statement.type == duckdb.StatementType.SELECT:
-            known.batch_rows = rows
-        return found.to_arrow_reader(rows)
+            known.batch_rows = self.batch_rows
+        return found.to_arrow_reader(self.batch_rows)
 
     def _result(self, call: Call) -> str:
         """The name of a table with the rows of a query."""
