@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import warnings
 
-import pyspark.worker
+import pyspark.worker  # noqa: F401 (what Spark imports after the fork otherwise)
 from pyspark.daemon import manager
 
 import omnigraph_sql.engines.spark.working
