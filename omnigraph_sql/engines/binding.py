@@ -20,6 +20,7 @@ from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.plan import SqlPlan
 from omnigraph_sql.planner.values import bind, python_value
 from omnigraph_sql.storage.columns import arrow_type
+from omnigraph_udfs.numbering import joint
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -74,6 +75,17 @@ def bind_relation(scope: Scope, relation: fn.Relation) -> pa.RecordBatch:
         case fn.Edges():
             columns = traversal.stored_edges(scope, relation.edge, relation.conditions)
             return pa.record_batch([pa.array(column, pa.int64()) for column in columns], names=["e", "s", "d"])
+        case fn.Carried():
+            return _carried(scope, relation)
+
+
+def _carried(scope: Scope, relation: fn.Carried) -> pa.RecordBatch:
+    edges = traversal.stored_edges(scope, relation.of.edge, relation.of.conditions)
+    known = {name: pa.array(at) for name, at in zip("esd", edges, strict=True)}
+    columns = {name: known[name].cast(pa.int64()) for name in relation.places}
+    for name, function, given in relation.columns:
+        columns[name] = bind_function(scope, function).run(*(known[place] for place in given))
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def bind_function(scope: Scope, function: fn.Function) -> Bound:
@@ -140,17 +152,13 @@ def _numbers(scope: Scope, function: fn.Number | fn.Numbered) -> Bound:
 
 def _combined(coded: list[pa.DictionaryArray], sizes: list[int], kind: pa.DataType) -> Callable[..., Array]:
     """Positions, one for each column, to the number that their texts have together."""
-    numbered = [
+    codes = [
         np.append(each.indices.fill_null(size - 1).to_numpy(), np.int32(size - 1))  # the last is that of no position
         for each, size in zip(coded, sizes, strict=True)
     ]
 
     def run(*positions: Array) -> Array:
-        found = np.zeros(len(positions[0]), kind.to_pandas_dtype())
-        for at, places, size in zip(positions, numbered, sizes, strict=True):
-            found *= size
-            found += places[numbers(at)]
-        return pa.array(found)
+        return pa.array(joint([numbers(at) for at in positions], codes, sizes, kind.to_pandas_dtype()))
 
     return run
 

@@ -119,10 +119,17 @@ class Session:
         query = self.planned.query
         return self.connection.duck.sql(f"{prefix}{query.sql}", params=self._values(query))
 
-    def begin(self, execution: Execution) -> pa.RecordBatchReader:
+    def begin(self, _: Execution) -> pa.RecordBatchReader:
         """The rows as they come."""
         self.settle()
-        return self.run().to_arrow_reader(_batch_rows(self.binding, execution.limits.memory))
+        return self.run().to_arrow_reader(self.batch_rows)
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows to take at a time: vectors are wide."""
+        kinds = [bound.result for bound in self.binding.functions.values()]
+        width = sum(4 * kind.list_size for kind in kinds if pa.types.is_fixed_size_list(kind))
+        return max(1, min(BATCH_ROWS, self.connection.memory // 8 // width)) if width else BATCH_ROWS
 
     def _values(self, query: Statement) -> dict[str, object]:
         return {name: duck_value(self.binding.values[name]) for name in query.parameters}
@@ -145,6 +152,10 @@ class Beginning(Protocol):
     @property
     def connection(self) -> Connection:
         """A connection that is its own."""
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows a batch has, if there are so many."""
 
     def begin(self, execution: Execution) -> pa.RecordBatchReader:
         """The rows as they come."""
@@ -186,7 +197,8 @@ class Fetching:
             connection.reader = self._session.begin(self._execution)
         batches: list[pa.RecordBatch] = []
         is_enough = portion.taken()
-        while not batches or not is_enough(batches[-1]):
+        # A batch that is not full is the last, or nearly: to find that out now saves whoever reads another turn.
+        while not batches or not is_enough(batches[-1]) or batches[-1].num_rows < self._session.batch_rows:
             self._execution.going()
             try:
                 batches.append(connection.reader.read_next_batch())
@@ -306,13 +318,6 @@ def told(error: Exception, execution: Execution) -> BaseException:
 def _described(cause: BaseException) -> OmnigraphError:
     """What a query of ours can make DuckDB fail with is a sum that is too large."""
     return too_many() if "Out of Range Error: Overflow" in str(cause) else defect(cause)
-
-
-def _batch_rows(binding: Binding, memory: int) -> int:
-    """How many rows to take at a time: vectors are wide."""
-    kinds = [bound.result for bound in binding.functions.values()]
-    width = sum(4 * kind.list_size for kind in kinds if pa.types.is_fixed_size_list(kind))
-    return max(1, min(BATCH_ROWS, memory // 8 // width)) if width else BATCH_ROWS
 
 
 def create_function(

@@ -40,7 +40,7 @@ def stored_edges(scope: Scope, edge: str, conditions: Sequence[Simple]) -> tuple
     index = scope.index(edge)
     at = matching(scope, f"edge:{edge}", conditions)
     tails, heads = (index.tails[at], index.heads[at]) if conditions else (index.tails, index.heads)
-    if min(tails.min(initial=0), heads.min(initial=0)) < 0:
+    if not index.has_all_ends:
         known = (tails >= 0) & (heads >= 0)
         return at[known], tails[known], heads[known]
     return at, tails, heads

@@ -175,7 +175,7 @@ def _reclaim_forks(run: _Run, key: str, path: str) -> None:
     forks, shown = forks_of(engine.storage, path), run.live.pins(path)
     found = [name for name in forks if name not in shown and _is_orphan(run, name, forks[name], run.births)]
     # A branch that another one was forked from can go only after it.
-    for name in sorted(found, key=lambda name: forks[name].created_at, reverse=True):
+    for name in sorted(found, key=lambda name: _depth(forks, name), reverse=True):
         failpoints.hit("cleanup.reconcile_fork")
         births = engine.coordinator.table.created_at()
         if (path, name) in _claims(engine) or not _is_orphan(run, name, forks[name], births):
@@ -183,6 +183,15 @@ def _reclaim_forks(run: _Run, key: str, path: str) -> None:
         if not run.dry_run:
             engine.storage.force_delete_branch(path, name)
         run.add(key, branches_removed=1, bytes_removed=forks[name].size)
+
+
+def _depth(forks: Mapping[str, Fork], name: str | None) -> int:
+    """How many branches a table branch was made from, one after the other."""
+    depth = 0
+    while name is not None and name in forks and depth <= len(forks):
+        parent = forks[name].parent
+        name, depth = None if parent is None else parent[0], depth + 1
+    return depth
 
 
 def _is_orphan(run: _Run, name: str, fork: Fork, births: Mapping[str, int]) -> bool:

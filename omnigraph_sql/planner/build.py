@@ -83,10 +83,14 @@ def build_positions(vertex: Vertex, value: ir.PropertyRef | None, catalog: Catal
 
 
 def _finished(draft: Draft, tree: exp.Select, query: Logical) -> SqlPlan:
+    whole = draft.whole(tree)
+    texts = [whole, *(stage for _, stage in draft.stages)]
+    named = {table.name for text in texts for table in text.find_all(exp.Table)}
+    called = {call.this for text in texts for call in text.find_all(exp.Anonymous)}
     return SqlPlan(
-        draft.whole(tree),
-        draft.relations,
-        draft.functions,
+        whole,
+        {name: relation for name, relation in draft.relations.items() if name in named},
+        {name: function for name, function in draft.functions.items() if name in called},
         draft.values,
         draft.inputs,
         query.output.items,

@@ -19,6 +19,7 @@ from omnigraph_sql.planner.traversals import Common, Hop, Joined, Reach, Single,
 __all__ = [
     "Among",
     "Bm25Score",
+    "Carried",
     "Common",
     "CommonWeight",
     "Distance",
@@ -133,6 +134,31 @@ class Edges:
 
     def __str__(self) -> str:
         return f"{'' if self.conditions else 'all '}{self.edge} edges{_with(self.conditions)}, and their ends"
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The relation of edges again, as some of its columns, and what functions give for them as further ones.
+
+    The functions are called once for all rows, and not by the engine for each of its batches.
+    """
+
+    of: Edges
+    places: tuple[str, ...]
+    columns: tuple[tuple[str, Get | Number, tuple[str, ...]], ...]
+    """The name of each further column, a function, and what that is called with."""
+
+    @property
+    def wish(self) -> str:
+        return self.of.wish
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        of_functions = (table for _, function, _ in self.columns for table in function.tables)
+        return tuple(dict.fromkeys((*self.of.tables, *of_functions)))
+
+    def __str__(self) -> str:
+        return f"{self.of}, with {', '.join(str(function) for _, function, _ in self.columns)}"
 
 
 # Weights ---------------------------------------------------------------------------------------------------------
@@ -409,7 +435,7 @@ class Exact:
         return f"{self.left.scalar} {self.op} {self.right.scalar} by mathematical value"
 
 
-Relation: TypeAlias = Nodes | Lookup | Support | Edges | Top | FusedTop
+Relation: TypeAlias = Nodes | Lookup | Support | Edges | Carried | Top | FusedTop
 Messages: TypeAlias = Weight | WeightedSum | WeightedCount | CommonWeight | ReachWeight
 Traversal: TypeAlias = Hop | Reach | Single | Common | Joined
 Search: TypeAlias = Text | Bm25Score | Distance | Among

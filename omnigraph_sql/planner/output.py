@@ -12,6 +12,7 @@ from omnigraph_compiler import ir
 from omnigraph_compiler.types import FLOATS
 from omnigraph_sql.planner import functions as fn
 from omnigraph_sql.planner.aggregates import Told, aggregate, is_positive, of_one_row, rows_are_groups, told_apart
+from omnigraph_sql.planner.carrying import carried
 from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.expressions import expression, operand, sort_key
 from omnigraph_sql.planner.logical import Logical
@@ -125,6 +126,7 @@ def _grouped(draft: Draft, frame: Frame, output: ir.Aggregate, plan: Logical) ->
     select = exp.select(*items).from_(exp.to_table(frame.name))
     if not single:
         select = _by_groups(draft, frame, select, [group.key.copy() for group in groups.values()], plan)
+        select = carried(draft, select, plan)
     grouped = draft.cte(select)
     order = [] if plan.order is None else _group_order(output, groups, plan.order, told)
     if plan.limit is not None:

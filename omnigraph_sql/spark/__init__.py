@@ -1,12 +1,25 @@
 """Spark: graphs as DataFrames, and loads that Spark writes.
 
-Importing `pyspark` takes its time, so nothing of it is imported before it is needed.
+Spark starts a process for each step of a write, and each of them imports this package: nothing is imported with it that the
+step does not need.
 """
 
 from __future__ import annotations
 
-from omnigraph_sql.engines.spark.session import session
-from omnigraph_sql.pipeline import run_pipeline
-from omnigraph_sql.spark.loads import GraphLoad, discard, publish, staged_loads
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omnigraph_sql.engines.spark.session import session
+    from omnigraph_sql.pipeline import run_pipeline
+    from omnigraph_sql.spark.loads import GraphLoad, discard, publish, staged_loads
 
 __all__ = ["GraphLoad", "discard", "publish", "run_pipeline", "session", "staged_loads"]
+
+_HOMES = {"session": "omnigraph_sql.engines.spark.session", "run_pipeline": "omnigraph_sql.pipeline"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "omnigraph_sql.spark.loads")), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,8 +12,11 @@ import pyarrow.dataset as pads
 
 from omnigraph_sql.storage.filters import filtered
 from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.providers import batch_rows
 
 _BATCH_ROWS = 1 << 14
+"""Of tables whose rows may be long."""
+_SHARES = 4
 
 
 class Conditions(Protocol):
@@ -47,7 +51,7 @@ class LazyTable(pads.Dataset):  # type: ignore[misc]
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Any:
         """What DuckDB reads; DataFusion only asks it for its columns, which takes no reading."""
-        return _Scan(self, self._names(columns), filter, _BATCH_ROWS)
+        return _Scan(self, self._names(columns), filter, 0)
 
     def get_fragments(self, _: Any = None) -> list[_Fragment]:
         """What DataFusion reads, all of it at once."""
@@ -62,7 +66,7 @@ class _Fragment:
     table: LazyTable
 
     def scanner(self, _: Any, *, columns: list[str] | None = None, filter: Any = None, batch_size: int) -> _Scan:
-        return _Scan(self.table, self.table._names(columns), filter, max(batch_size, _BATCH_ROWS))
+        return _Scan(self.table, self.table._names(columns), filter, batch_size)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ class _Scan:
     table: LazyTable
     columns: list[str]
     filter: Any
-    batch_rows: int
+    least: int
+    """Rows that a batch should have, or more."""
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -111,7 +116,11 @@ class _Scan:
         return self._filtered(columns)
 
     def _scanned(self, columns: list[str], filter: Any) -> pa.RecordBatchReader:
-        scanner = filtered(self._dataset, filter, columns=columns, batch_size=self.batch_rows, blob_handling="all_binary")
+        handle = self.table._opened()
+        if "batch rows" not in handle._made:
+            handle._made["batch rows"] = _suitable(handle._dataset)
+        length = max(handle._made["batch rows"], self.least)
+        scanner = filtered(handle._dataset, filter, columns=columns, batch_size=length, blob_handling="all_binary")
         reader: pa.RecordBatchReader = scanner.to_reader()
         return reader
 
@@ -120,6 +129,12 @@ class _Scan:
         needed = list(dict.fromkeys([*columns, *conditions.columns(self.filter)]))
         for batch in self._scanned(needed, None):
             yield conditions.satisfying(batch, self.filter).select(columns)
+
+
+def _suitable(dataset: Any) -> int:
+    """How many rows a batch should have: as many as suit their length, but every thread should get some batches."""
+    each: int = dataset.count_rows() // (_SHARES * (os.cpu_count() or 1))
+    return min(batch_rows(dataset) or _BATCH_ROWS, max(_BATCH_ROWS, each))
 
 
 def _rows(count: int) -> pa.RecordBatch:

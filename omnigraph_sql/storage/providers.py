@@ -1,4 +1,4 @@
-"""Versions of tables as DataFusion reads them, in batches of a length that suits their rows."""
+"""Versions of tables as engines read them, in batches of a length that suits their rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def make_provider(dataset: Any, reopen: Callable[[int], Any]) -> Any:
     """
     from lance import FFILanceTableProvider
 
-    rows = _batch_rows(dataset)
+    rows = batch_rows(dataset)
     return FFILanceTableProvider(dataset if rows is None else reopen(rows * _ROW_BYTES))
 
 
-def _batch_rows(dataset: Any) -> int | None:
+def batch_rows(dataset: Any) -> int | None:
     """How many rows a batch should have; None for as many as Lance gives anyway."""
     found = [each.metadata for each in dataset.get_fragments()]
     count = sum(each.physical_rows for each in found)

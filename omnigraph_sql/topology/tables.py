@@ -21,6 +21,7 @@ from omnigraph_sql.topology.modes import FEW, REQUEST, SCATTERED, Meter, Setting
 from omnigraph_sql.topology.ranks import Ranks, numeric_ranks, text_ranks
 from omnigraph_sql.topology.shelf import Shelf, TableVersion, nbytes, version_of
 from omnigraph_udfs.ids import IdIndex
+from omnigraph_udfs.numbering import is_run
 
 Positions = npt.NDArray[np.int64]
 
@@ -257,9 +258,9 @@ class TableData:
 def _gathered(column: pa.Array, at: pa.Array) -> pa.Array:
     """The values at positions; a scan asks for one after the other, which are there already."""
     if len(at) > _SCATTERED and not at.null_count:
-        first = at[0].as_py()
-        if at[len(at) - 1].as_py() - first + 1 == len(at) and bool((np.diff(at.to_numpy()) == 1).all()):
-            return column.slice(first, len(at))
+        places = at.to_numpy()
+        if is_run(places):
+            return column.slice(int(places[0]), len(at))
     return column.take(at)
 
 

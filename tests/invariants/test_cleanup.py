@@ -1,5 +1,6 @@
 """Invariants of cleanup: what is kept can be read as before, what is gone says so, and doubt removes nothing."""
 
+import itertools
 import os
 import threading
 import time
@@ -470,24 +471,23 @@ def test_invariant_51_a_branch_made_again_loses_only_what_the_earlier_one_left(t
     assert names(og.connect(root), "draft") == ["ann", "bob", "second"]
 
 
-def test_a_branch_of_a_branch_is_reclaimed_child_first(tmp_path: Place) -> None:
+def test_branches_of_branches_are_reclaimed_child_first(tmp_path: Place) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
-    graph.create_branch("draft")
-    add(graph, "one", branch="draft")
-    graph.create_branch("sub", "draft")
-    add(graph, "two", branch="sub")
-    before = rows(graph, "sub")
+    names = ["main", "d", "c", "b", "a"]
+    for base, name in itertools.pairwise(names):
+        graph.create_branch(name, base)
+        add(graph, f"in {name}", branch=name)
+    before = rows(graph, "a")
     graph.cleanup(older_than=EVERYTHING)
-    assert rows(og.connect(root), "sub") == before
+    assert rows(og.connect(root), "a") == before
 
-    abandon("branch_delete.before_table_cleanup", lambda: graph.delete_branch("sub"))
-    abandon("branch_delete.before_table_cleanup", lambda: graph.delete_branch("draft"))
-    first = stat(graph.cleanup(older_than=EVERYTHING))
-    second = stat(graph.cleanup(older_than=EVERYTHING))
+    for name in reversed(names[1:]):
+        abandon("branch_delete.before_table_cleanup", partial(graph.delete_branch, name))
+    done = stat(graph.cleanup(older_than=EVERYTHING))
 
-    assert first.branches_removed + second.branches_removed == 2
-    assert (second.error, table_branches(root, path_of(graph))) == (None, [])
+    assert (done.branches_removed, done.error) == (4, None)
+    assert table_branches(root, path_of(graph)) == []
 
 
 def test_tables_that_a_cleanup_went_over_take_every_kind_of_write(tmp_path: Place) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -155,6 +156,18 @@ def test_formatting_queries_keeps_their_meaning_and_their_comments(case: FileCas
         assert after == before
         assert after.ir_hash == before.ir_hash
         assert after.columns == before.columns
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r\r\n", "\r\r\r\n"])
+def test_line_ends_in_a_comment_are_settled_at_once(end: str) -> None:
+    comment = f"/* one{end} two\rstill two */"
+    queries = format_queries(f"{comment}{end}query q() {{ match {{ $p: Person }} return {{ $p }} }}")
+    schema = format_schema(f"{comment}{end}node Person {{ name: String }}")
+
+    for formatted in (queries, schema):
+        assert formatted.startswith("/* one\n two\rstill two */\n")
+    assert format_queries(queries) == queries
+    assert format_schema(schema) == schema
 
 
 @law(files(), spellings, layouts)

@@ -1,4 +1,4 @@
-"""Views of DuckDB over Python objects, made without binding them twice: what `engines/sql/duck/tables.py` relies on."""
+"""What `engines/sql/duck` relies on: views over Python objects that are bound once, and statements that are planned once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import weakref
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pytest
 
 
 def test_a_view_keeps_its_source_and_gives_its_rows() -> None:
@@ -31,3 +32,13 @@ def test_a_view_that_is_replaced_gives_the_new_rows() -> None:
             source = duck._register_source(pads.dataset(pa.table({"a": [value]})))
             duck._create_view(("memory", "main", "t"), f'SELECT * FROM "{source.name}"', replace=True)
         assert duck.sql("FROM t").fetchall() == [(2,)]
+
+
+def test_a_statement_that_is_submitted_streams_its_rows() -> None:
+    with duckdb.connect() as duck:
+        (statement,) = duck.extract_statements("SELECT i FROM range(300000) t(i)")
+        reader = duck._submit(statement.query, None, "stream", 131_072).arrow_reader()
+        assert [batch.num_rows for batch in reader] == [131_072, 131_072, 37_856]
+        with pytest.raises(duckdb.ConversionException):
+            duck._submit("SELECT 'x'::INT", None, "stream", 131_072).arrow_reader().read_all()
+        assert duck.sql("SELECT 1").fetchall() == [(1,)]

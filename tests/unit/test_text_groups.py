@@ -15,7 +15,8 @@ SCHEMA = """
 node Person { number: I64 @key
   nick: String?
   kind: enum(low, high, middle) }
-edge Knows: Person -> Person { since: I32 }
+edge Knows: Person -> Person { since: I32
+  trust: F64? }
 """
 NICKS = ["b", "a", None, "ä", "B", "", "aa"]
 KINDS = ["low", "high", "middle"]
@@ -24,6 +25,14 @@ query both($year: I32) {
   match { $p $w:knows $q $w.since >= $year }
   return { $p.nick as one, $q.kind as other, count($p) as n, max($w.since) as last }
   order { one desc, other } limit 12
+}
+"""
+EVERYTHING = """
+query everything() {
+  match { $p $w:knows $q }
+  return { $q.kind as kind, $p.nick as nick, $w.since as since, min($p.nick) as first, sum($p.number) as numbers,
+    avg($w.trust) as trust, count($w.trust) as trusted, max($w.trust) as most, count($q) as n }
+  order { kind, nick, since }
 }
 """
 COUNTED = "query counted() { match { $p $w:knows $q } return { $q.nick as nick, count($w.since) as n } order { n desc } }"
@@ -37,9 +46,14 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     made.load({"Person": pa.table({"number": list(numbers), "nick": nicks, "kind": kinds})}, mode="append")
     ends = [(a, b) for a in numbers for b in numbers]
     since = pa.array([2000 + (3 * a + b) % 25 for a, b in ends], pa.int32())
+    trust = pa.array([trust_of(a, b) for a, b in ends], pa.float64())
     src, dst = [str(a) for a, _ in ends], [str(b) for _, b in ends]
-    made.load({"Knows": pa.table({"src": src, "dst": dst, "since": since})}, mode="append")
+    made.load({"Knows": pa.table({"src": src, "dst": dst, "since": since, "trust": trust})}, mode="append")
     return made
+
+
+def trust_of(a: int, b: int) -> float | None:
+    return None if (a + b) % 5 == 0 or a % 7 == 3 else (a * b % 11 - 5) / 4
 
 
 def text_order(text: str | None) -> tuple[bool, bytes]:
@@ -63,6 +77,34 @@ def test_groups_by_two_texts(graph: og.Graph, year: int) -> None:
     expected = [{"one": one, "other": other, "n": counts[one, other], "last": last[one, other]} for one, other in ordered]
 
     assert graph.query(BOTH, params={"year": year}).to_pylist() == expected[:12]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_aggregates_of_both_ends_and_of_edges(graph: og.Graph, engine: str) -> None:
+    groups: dict[tuple[str, str | None, int], list[tuple[int, float | None]]] = {}
+    for a in range(PEOPLE):
+        for b in range(PEOPLE):
+            group = KINDS[b % 3], NICKS[a % 7], 2000 + (3 * a + b) % 25
+            groups.setdefault(group, []).append((a, trust_of(a, b)))
+    expected = []
+    for kind, nick, since in sorted(groups, key=lambda group: (group[0], text_order(group[1]), group[2])):
+        rows = groups[kind, nick, since]
+        known = [trust for _, trust in rows if trust is not None]
+        expected.append(
+            {
+                "kind": kind,
+                "nick": nick,
+                "since": since,
+                "first": nick,
+                "numbers": sum(a for a, _ in rows),
+                "trust": pytest.approx(sum(known) / len(known)) if known else None,
+                "trusted": len(known),
+                "most": max(known, default=None),
+                "n": len(rows),
+            }
+        )
+
+    assert graph.query(EVERYTHING, engine=engine).to_pylist() == expected
 
 
 def test_ties_are_in_the_order_of_texts(graph: og.Graph) -> None:

@@ -7,11 +7,14 @@ a line of its own. Single blank lines between elements survive.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from omnigraph_compiler.lexer import comments
+
+_LINE_END = re.compile(r"\r+\n")
 
 WIDTH = 100
 INDENT = "  "
@@ -181,4 +184,4 @@ class Printer:
         return self.source.count("\n", end, min(following, before)) > 1
 
     def _comment(self, start: int, end: int) -> str:
-        return self.source[start:end].replace("\r\n", "\n").rstrip()
+        return _LINE_END.sub("\n", self.source[start:end]).rstrip()

@@ -11,7 +11,10 @@ from omnigraph_sql.engines.sql.pins import Source
 from omnigraph_sql.errors import BadRequest, Conflict
 
 _GRAPHS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-"""The graphs that sessions have, by alias. Functions without the name of a graph are those of the first."""
+"""The graphs that sessions have, by alias. Functions without the name of a graph are those of the first.
+
+Those of a graph that was given a name have it, too.
+"""
 
 
 def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
@@ -25,8 +28,9 @@ def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
     if name not in known and name.lower() in _catalogs(session):
         text = f"the session has a catalog `{name}` already"
         raise Conflict(text, reason="name_taken", hint="attach the graph with another alias=")
-    first = next(iter(known), name)
-    prefixes = ("", f"{name}_") if first == name else (f"{name}_",)
+    plain = ("",) if next(iter(known), name) == name else ()
+    named = (f"{name}_",) if alias is not None or not plain else ()
+    prefixes = (*plain, *named)
     known[name] = make(session, source, name, own, prefixes)
     return name
 

@@ -48,14 +48,13 @@ def _create_table(
     assert function.columns is not None
     rows = pa.list_(pa.struct(list(function.columns)))
     inner = f"{hidden}{function.name}"
-    texts = [pa.string()] * max(len(function.parameters), 1)
-    _create(duck, inner, _rows_of(current, function, rows), texts, rows)
+    _create(duck, inner, _rows_of(current, function, rows), [pa.string()], rows)
     given = [f"{quoted(each.name)}{'' if each.default is REQUIRED else ' := NULL'}" for each in function.parameters]
-    passed = [f"to_json({quoted(each.name)})::VARCHAR" for each in function.parameters] or ["''"]
+    passed = ", ".join(quoted(each.name) for each in function.parameters)
     for prefix in prefixes:
         duck.execute(
             f"CREATE OR REPLACE TEMP MACRO {quoted(prefix + function.name)}({', '.join(given)}) AS TABLE "
-            f"SELECT unnest({quoted(inner)}({', '.join(passed)}), recursive := true)"
+            f"SELECT unnest({quoted(inner)}(json_array({passed})), recursive := true)"
         )
 
 
@@ -68,11 +67,10 @@ def _create(
 
 
 def _rows_of(current: Current, function: TableFunction, kind: pa.DataType) -> Callable[..., pa.Array]:
-    def run(*given: pa.Array) -> pa.Array:
+    def run(given: pa.Array) -> pa.Array:
         pins = current.pins
-        calls = zip(*(column.to_pylist() for column in given), strict=True) if function.parameters else [()] * len(given[0])
         try:
-            return pa.array([_listed(function.rows(pins, [_value(each) for each in call])) for call in calls], kind)
+            return pa.array([_listed(function.rows(pins, json.loads(call))) for call in given.to_pylist()], kind)
         except OmnigraphError as error:
             pins.fail(error)
             raise
@@ -95,7 +93,3 @@ def _values_of(current: Current, function: ScalarFunction) -> Callable[..., pa.A
 def _listed(rows: pa.Table) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = rows.to_pylist()
     return found
-
-
-def _value(text: str | None) -> Any:
-    return None if text is None else json.loads(text)

@@ -22,7 +22,7 @@ _TABLES = ("unnest", "generate_series", "range", "repeat", "repeat_row", "json_e
 """Functions of DuckDB that give tables of their arguments alone. Others read files, settings, or texts as statements."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Parsed:
     """A statement that only reads."""
 
@@ -32,6 +32,8 @@ class Parsed:
     """The names of tables, and whether each may be one that the statement itself gives to a query."""
     lists_tables: bool
     """Whether it asks which tables there are."""
+    batch_rows: int | None = None
+    """How many of its rows to take at a time; None before it was run."""
 
 
 def parsed(duck: duckdb.DuckDBPyConnection, pins: Pins, text: str) -> Parsed:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from omnigraph_sql.engines.duckdb import Fetching, duck_value
@@ -37,7 +38,7 @@ _KEPT = 64
 _RESULT = "__omnigraph_gq_"
 _WIDE = ("list", "array", "struct", "map", "union", "blob", "variant")
 """Kinds of values that may be long."""
-_LONG_BATCH_ROWS = 1 << 16
+_LONG_BATCH_ROWS = 1 << 17
 
 
 class Worker:
@@ -76,6 +77,7 @@ class Running:
     results: list[str] = field(default_factory=list)
     schema: pa.Schema | None = None
     parsed: Parsed | None = None
+    batch_rows: int = BATCH_ROWS
 
     @property
     def connection(self) -> Connection:
@@ -93,11 +95,20 @@ class Running:
         # Only those that are left in the text: DuckDB refuses others.
         wanted = [name for name in given if name in self.parsed.statement.named_parameters]
         values = {name: duck_value(scalar(name, given[name])) for name in wanted}
-        found = duck.sql(self.parsed.statement, params=values or None)
-        is_wide = any(each.id in _WIDE for each in found.types)
-        reader = found.to_arrow_reader(BATCH_ROWS if is_wide else _LONG_BATCH_ROWS)
+        reader = self._reader(duck, self.parsed, values)
         self.schema = distinct(reader.schema)
         return reader
+
+    def _reader(self, duck: duckdb.DuckDBPyConnection, known: Parsed, values: dict[str, object]) -> pa.RecordBatchReader:
+        if known.batch_rows is not None and not values and hasattr(duck, "_submit"):
+            # What a relation does that is read, but for asking first which columns it has: that plans the statement twice.
+            self.batch_rows = known.batch_rows
+            return duck._submit(known.statement.query, None, "stream", self.batch_rows).arrow_reader()
+        found = duck.sql(known.statement, params=values or None)
+        self.batch_rows = BATCH_ROWS if any(each.id in _WIDE for each in found.types) else _LONG_BATCH_ROWS
+        if known.statement.type == duckdb.StatementType.SELECT:
+            known.batch_rows = self.batch_rows
+        return found.to_arrow_reader(self.batch_rows)
 
     def _result(self, call: Call) -> str:
         """The name of a table with the rows of a query."""
