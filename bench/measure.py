@@ -44,14 +44,19 @@ def alternate(*runs: Callable[[int], object], repeat: int, warm_up: int = 1) -> 
     Each is called with the number of the repetition; what it returns, if it can be called, is called too but not measured.
     """
     times: list[list[float]] = [[] for _ in runs]
-    for number in range(warm_up + repeat):
-        for run, taken in zip(runs, times, strict=True):
-            gc.collect()
-            start = time.perf_counter()
-            after = run(number)
-            taken.append((time.perf_counter() - start) * 1000)
-            if callable(after):
-                after()
+    # As `timeit` does: to collect before each run would leave nothing of what it needs in the caches of the processor.
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(warm_up + repeat):
+            for run, taken in zip(runs, times, strict=True):
+                start = time.perf_counter()
+                after = run(number)
+                taken.append((time.perf_counter() - start) * 1000)
+                if callable(after):
+                    after()
+    finally:
+        gc.enable()
     return [Sample(tuple(taken[warm_up:])) for taken in times]
 
 
