@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_sql.compiling import Compiler
 from omnigraph_sql.engines.limits import limits
+from omnigraph_sql.importing import import_whole
 from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, relations
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -152,6 +153,7 @@ class SqlDoor:
 
     def _sessions(self) -> Sessions:
         if self._sql is None:
+            import_whole("datafusion")
             from omnigraph_sql.sessions import Sessions
 
             self._sql = Sessions(self._asked, self._engines_for_sql(), self._compiler_for_sql)

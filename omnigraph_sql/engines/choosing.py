@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
 
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.engines.orders import ReadEngine
 from omnigraph_sql.engines.resources import Resources
 from omnigraph_sql.errors import BadRequest, Configuration
+from omnigraph_sql.importing import import_whole
 
 
 class Engines:
@@ -32,6 +32,7 @@ class Engines:
 
 
 def _datafusion(resources: Resources) -> ReadEngine:
+    import_whole("datafusion")
     from omnigraph_sql.engines.datafusion import QueryEngine
 
     return QueryEngine(resources)
@@ -40,7 +41,7 @@ def _datafusion(resources: Resources) -> ReadEngine:
 def require_duckdb() -> None:
     """Raise if DuckDB is not installed."""
     try:
-        import_module("duckdb")
+        import_whole("duckdb")
     except ImportError:
         text = "queries on DuckDB need the package `duckdb`, which is not installed"
         raise Configuration(text, what="duckdb", hint="run pip install 'omnigraph-sql[duckdb]'") from None

@@ -119,6 +119,10 @@ class Session:
         query = self.planned.query
         return self.connection.duck.sql(f"{prefix}{query.sql}", params=self._values(query))
 
+    def is_short(self) -> bool:
+        """Nobody knows."""
+        return False
+
     def begin(self, _: Execution) -> pa.RecordBatchReader:
         """The rows as they come."""
         self.settle()
@@ -157,6 +161,9 @@ class Beginning(Protocol):
     def batch_rows(self) -> int:
         """How many rows a batch has, if there are so many."""
 
+    def is_short(self) -> bool:
+        """Whether it is known to be done in a moment."""
+
     def begin(self, execution: Execution) -> pa.RecordBatchReader:
         """The rows as they come."""
 
@@ -177,12 +184,20 @@ class Fetching:
 
     def fetch(self, portion: Portion) -> Fetched:
         """The next batches, and whether they are the last."""
+        return self._alone(lambda: self._read(portion))
+
+    def fetch_if_short(self, portion: Portion) -> Fetched | None:
+        """As `fetch`, if that is done in a moment; this thread can be interrupted only then."""
+        return self._alone(lambda: self._read(portion) if self._session.is_short() else None)
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        """Do something while nobody else makes use of the connection."""
         with self._lock:
             if self._is_closed:
                 raise BadRequest("the query was cancelled")
             self._is_busy = True
         try:
-            return self._read(portion)
+            return work()
         except Exception as error:
             raise told(error, self._execution) from error
         finally:

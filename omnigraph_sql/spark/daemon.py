@@ -5,22 +5,39 @@ most of what they are asked. Importing starts no thread that a fork would miss; 
 
 A worker looks for garbage after every task, among everything that was ever imported, which can take as long as a small
 task: what is there before the fork is left out of that.
+
+Java and a worker tell each other many short things at the beginning and the end of a task. TCP keeps each of them back until
+the one before was acknowledged, and acknowledges after 40 milliseconds unless it is told that somebody waits.
 """
 
 from __future__ import annotations
 
 import gc
+import socket
 import warnings
 
-import pyspark.worker  # noqa: F401 (what Spark imports after the fork otherwise)
-from pyspark.daemon import manager
+import pyspark.daemon
+import pyspark.worker
 
 import omnigraph_sql.engines.spark.working
 import omnigraph_sql.spark.reading
 import omnigraph_sql.spark.writing  # noqa: F401
 
+_run_task = pyspark.daemon.worker
+_AT_ONCE = [getattr(socket, name) for name in ("TCP_NODELAY", "TCP_QUICKACK") if hasattr(socket, name)]
+"""The second one is Linux's; it holds for a while, and is set for each task."""
+
+
+def _run_at_once(sock: socket.socket, authenticated: bool) -> int:
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        for option in _AT_ONCE:
+            sock.setsockopt(socket.IPPROTO_TCP, option, 1)
+    return _run_task(sock, authenticated)
+
+
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", message="lance is not fork-safe")
+    pyspark.daemon.worker = _run_at_once
     gc.collect()
     gc.freeze()
-    manager()
+    pyspark.daemon.manager()

@@ -32,6 +32,8 @@ from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.reading import type_named
 from omnigraph_sql.writes.staging import open_entry
 
+_PIECE_ROWS = 16_384
+
 
 class Group(InputPartition):
     """What one task reads: some fragments of a table."""
@@ -139,7 +141,13 @@ class TableReader(DataSourceReader):
         handle = storage_at(self._uri).open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
         filter = " AND ".join(f"({each})" for each in self._conditions) or None
         for batch in scan_fragments(handle, partition.ids, self._schema.names, filter):
-            yield shown(batch, self._schema)
+            yield from _cut(shown(batch, self._schema))
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Pieces that Java works on while they are in the caches of the processor, and the next ones are on their way."""
+    for start in range(0, batch.num_rows, _PIECE_ROWS):
+        yield batch.slice(start, _PIECE_ROWS)
 
 
 class PushingReader(TableReader):

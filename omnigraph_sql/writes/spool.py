@@ -192,7 +192,8 @@ def are_distinct(rows: pa.Table) -> bool:
     """Whether rows without nulls are certainly all different. A few times in a lifetime they are, and this says no."""
     if rows.num_rows < 2:
         return True
-    words = np.sort(np.concatenate([_mixed(batch.columns) for batch in rows.to_batches()]))
+    words = np.concatenate([_mixed(batch.columns) for batch in rows.to_batches()])
+    words.sort()
     return not bool((words[1:] == words[:-1]).any())
 
 

@@ -101,3 +101,40 @@ def test_a_result_that_is_run_again_shows_what_it_showed(tmp_path: Path) -> None
 def test_duckdb_draws_no_bar(uri: str) -> None:
     done = run(uri, "print(graph.sql(\"select current_setting('enable_progress_bar') as b\", engine='duckdb').to_pylist())")
     assert done.stdout.strip() == "[{'b': False}]"
+
+
+# The signal comes when the package has been loaded, and its import is not over.
+INTERRUPTED = """
+import importlib.util, os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name != "datafusion._internal":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+        def exec_module(module):
+            load(module)
+            os.kill(os.getpid(), signal.SIGINT)
+        spec.loader.exec_module = exec_module
+        return spec
+sys.meta_path.insert(0, Interrupting())
+try:
+    ask()
+    print("not interrupted")
+except KeyboardInterrupt:
+    print(ask().to_pylist())
+"""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "lambda: graph.sql('select count(*) as n from \"P\"')",
+        "lambda: graph.query('query q() { match { $p: P } return { count($p) as n } }')",
+    ],
+)
+def test_an_interrupt_during_the_first_statement_does_not_break_the_next(uri: str, ask: str) -> None:
+    ended = run(uri, f"ask = {ask}", INTERRUPTED)
+
+    assert (ended.stdout, ended.stderr) == ("[{'n': 20000}]\n", "")

@@ -51,6 +51,8 @@ COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
 }
 ROWS = 60
 NAN = pa.scalar(math.nan)
+REFUTED = '"f" BETWEEN 0.1 AND 0.1 AND ("i" = 0 AND "f" = 0.0)'
+"""DataFusion finds that no row satisfies a part of it, and keeps the rest."""
 
 
 def value_at(name: str, row: int) -> Any:
@@ -154,6 +156,8 @@ def test_the_sources_hold_the_same_rows(sources: Graph) -> None:
 
 
 @example(condition='("i" = 0 AND "i" BETWEEN 1 AND 1)')
+@example(condition=REFUTED)
+@example(condition=f'(({REFUTED}) OR "i" = 7)')
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(condition=CONDITIONS)
 def test_any_filter_finds_the_same_rows_everywhere(sources: Graph, condition: str) -> None:
@@ -164,6 +168,7 @@ def test_any_filter_finds_the_same_rows_everywhere(sources: Graph, condition: st
 
 
 @example(condition='("i" = 0 AND "i" BETWEEN 1 AND 1)', limit=1)
+@example(condition=REFUTED, limit=1)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(condition=CONDITIONS, limit=st.integers(0, 12))
 def test_a_limit_never_takes_too_many_rows_away(sources: Graph, condition: str, limit: int) -> None:
@@ -172,6 +177,16 @@ def test_a_limit_never_takes_too_many_rows_away(sources: Graph, condition: str, 
 
     assert len(rows) == min(limit, len(allowed))
     assert {row["id"] for row in rows} <= set(allowed)
+
+
+def test_a_condition_that_no_row_satisfies_leaves_other_scans_alone(sources: Graph) -> None:
+    text = f"""
+        SELECT count(*) AS n FROM remote a LEFT JOIN (SELECT * FROM remote WHERE {REFUTED}) b ON a.id = b.id
+        WHERE a.i = 7 AND b.id IS NULL AND a.id NOT IN (SELECT id FROM file WHERE {REFUTED})"""
+    expected = len(found(sources, "memory", "i = 7"))
+
+    assert sources.sql(text).to_pylist() == [{"n": expected}]
+    assert sources.datafusion().sql(text).to_pylist() == [{"n": expected}]
 
 
 DUCKDB_CONDITIONS = [

@@ -48,6 +48,34 @@ def test_a_statement_reads_what_is_there_when_it_starts(graph: og.Graph, engine:
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_statement_that_is_repeated_reads_what_is_there_each_time(graph: og.Graph, engine: str) -> None:
+    graph.register("extra", pa.table({"x": [1, 2]}))
+    joined = 'select count(*) as n from "Person", extra'
+    for number in range(3):
+        for _ in range(4):
+            assert graph.sql(COUNT, engine=engine).to_pylist() == [{"n": 3 + number}]
+            assert graph.sql(joined, engine=engine).to_pylist() == [{"n": 2 * (3 + number)}]
+        add(graph, f"P{number}")
+
+    held = [graph.sql('select name from "Person" order by name', engine=engine) for _ in range(6)]
+    assert len({str(result.to_pylist()) for result in held}) == 1
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_statement_that_is_repeated_fails_each_time_it_is_wrong(graph: og.Graph, engine: str) -> None:
+    graph.load(json.dumps({"type": "Person", "data": {"name": "12"}}), mode="append", branch="main")
+    text = """select sum(cast(name as bigint)) as n from "Person" where name = '12' or name = 'x1'"""
+    for _ in range(3):
+        assert graph.sql(text, engine=engine).to_pylist() == [{"n": 12}]
+
+    add(graph, "x1")
+    for _ in range(3):
+        with pytest.raises(OmnigraphError, match="x1"):
+            graph.sql(text, engine=engine).to_pylist()
+    assert graph.sql(COUNT, engine=engine).to_pylist() == [{"n": 5}]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 def test_all_tables_of_a_statement_are_of_one_state(graph: og.Graph, engine: str) -> None:
     text = 'select (select count(*) from "Person") = (select count(*) from main."Person" p) as same'
 

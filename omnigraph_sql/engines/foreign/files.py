@@ -14,6 +14,7 @@ from datafusion import CsvReadOptions, SessionConfig, SessionContext
 from omnigraph_compiler.diagnostics import did_you_mean, listing
 from omnigraph_sql.engines.foreign.lazy import Batches, LazyDataset
 from omnigraph_sql.engines.foreign.model import Reading
+from omnigraph_sql.engines.foreign.providing import provided
 from omnigraph_sql.engines.foreign.types import duckdb_type
 from omnigraph_sql.engines.foreign.views import create_object_view, create_view
 from omnigraph_sql.errors import BadRequest, NotFound, OmnigraphError, SourceFailed
@@ -154,7 +155,7 @@ class Files:
 
     def provider(self, reading: Reading) -> Any:
         # DataFusion takes files that are gone for a table without rows.
-        return self.table if self.location.exists() else LazyDataset(_Missing(self, reading))
+        return self.table if self.location.exists() else provided(LazyDataset(_Missing(self, reading)), reading)
 
     def expose(self, connection: Any, schema: str, name: str, reading: Reading) -> None:
         if not self.location.exists():

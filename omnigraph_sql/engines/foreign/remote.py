@@ -14,6 +14,7 @@ from omnigraph_sql.engines.foreign.checking import satisfying
 from omnigraph_sql.engines.foreign.decoding import decoded
 from omnigraph_sql.engines.foreign.lazy import Batches, LazyDataset, lengths
 from omnigraph_sql.engines.foreign.model import Asked, Reading
+from omnigraph_sql.engines.foreign.providing import provided
 from omnigraph_sql.engines.foreign.views import create_object_view
 from omnigraph_sql.errors import OmnigraphError, SourceFailed
 from omnigraph_sql.planner.predicates import Predicate, columns_of
@@ -75,7 +76,7 @@ class Remote:
 
     def provider(self, reading: Reading) -> Any:
         reading.is_remote = True
-        return LazyDataset(_Scanned(self, reading))
+        return provided(LazyDataset(_Scanned(self, reading)), reading)
 
     def rows(self, columns: Sequence[str]) -> Batches:
         """All rows, with some columns; at least one."""

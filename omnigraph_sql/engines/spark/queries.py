@@ -139,6 +139,10 @@ class Fetching:
             if is_closed:
                 self._session.finished()
 
+    def fetch_if_short(self, portion: Portion) -> Fetched | None:  # noqa: ARG002 (it never is)
+        """A job takes longer than that."""
+        return None
+
     def close(self) -> None:
         """Stop the work. Whoever reads lets go of the session; else it is done at once."""
         self._execution.stop()

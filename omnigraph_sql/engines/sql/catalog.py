@@ -8,6 +8,7 @@ import pyarrow.dataset as pads
 from datafusion.catalog import CatalogProvider, SchemaProvider
 
 from omnigraph_sql.engines.foreign.checking import ENGINE_FILTERS
+from omnigraph_sql.engines.foreign.providing import provided
 from omnigraph_sql.engines.sql.information import SCHEMA, Information
 from omnigraph_sql.engines.sql.names import Place
 from omnigraph_sql.engines.sql.pins import Pins, Shown, has_blobs, unknown
@@ -146,5 +147,5 @@ class PlaceSchema(_Fixed):
             raise unknown("table", shown.name, self._pins.tables(self._place))
         opened, storage = self._pins.opened(shown.entry), self._pins.source.storage
         if has_blobs(shown):
-            return LazyTable(self._pins.columns(shown), opened, ENGINE_FILTERS)
+            return provided(LazyTable(self._pins.columns(shown), opened, ENGINE_FILTERS), self._pins.reading)
         return storage.provider(opened())

@@ -12,7 +12,7 @@ from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionConte
 
 from omnigraph_sql.engines.foreign.explaining import inner_plan
 from omnigraph_sql.engines.foreign.files import SUBDIRECTORIES
-from omnigraph_sql.engines.foreign.limits import scan_limits
+from omnigraph_sql.engines.foreign.limits import is_refuted, scan_limits
 from omnigraph_sql.engines.sql.apart import apart
 from omnigraph_sql.engines.sql.catalog import GraphCatalog
 from omnigraph_sql.engines.sql.names import Place, Ref
@@ -139,9 +139,14 @@ class GraphContext(SessionContext):
             hint = "order by random() and take a few with LIMIT, or run it on DuckDB"
             raise BadRequest("DataFusion takes no samples: it would read all rows in spite of TABLESAMPLE", hint=hint)
         with self._planning:
-            pins = self.graph.renew({name: value.as_py() for name, value in values.items()}, known)
+            plain = {name: value.as_py() for name, value in values.items()}
+            pins = self.graph.renew(plain, known)
             try:
                 frame = super().sql(text, options=_READS, param_values=values)
+                if pins.reading.is_lazy and is_refuted(inner_plan(self, frame)):
+                    pins = self.graph.renew(plain, known)
+                    pins.reading.leaves_filters = True
+                    frame = super().sql(text, options=_READS, param_values=values)
                 if pins.reading.is_remote:
                     pins.reading.limits = scan_limits(inner_plan(self, frame), pins.source.foreign)
                 return frame

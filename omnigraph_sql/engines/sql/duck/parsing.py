@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ class Parsed:
     """Whether it asks which tables there are."""
     batch_rows: int | None = None
     """How many of its rows to take at a time; None before it was run."""
+    seconds: float = math.inf
+    """How long it took until all rows were there when it was last run."""
 
 
 def parsed(duck: duckdb.DuckDBPyConnection, pins: Pins, text: str) -> Parsed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ _RESULT = "__omnigraph_gq_"
 _WIDE = ("list", "array", "struct", "map", "union", "blob", "variant")
 """Kinds of values that may be long."""
 _LONG_BATCH_ROWS = 1 << 17
+_SHORT_SECONDS = 0.01
+"""Statements that take no longer are run in the thread that asks: to wait for another is a good part of that."""
 
 
 class Worker:
@@ -51,6 +54,10 @@ class Worker:
         self.connection.duck.execute("SET TimeZone = 'UTC'")
         create_functions(self.connection.duck, self.current, ("",))
         self._parsed: OrderedDict[str, Parsed] = OrderedDict()
+
+    def knows(self, text: str) -> bool:
+        """Whether a statement was run before."""
+        return text in self._parsed
 
     def parsed(self, text: str) -> Parsed:
         """What a statement is; the same ones come again and again."""
@@ -78,26 +85,38 @@ class Running:
     schema: pa.Schema | None = None
     parsed: Parsed | None = None
     batch_rows: int = BATCH_ROWS
+    _since: float = 0.0
 
     @property
     def connection(self) -> Connection:
         return self.worker.connection
 
+    def is_short(self) -> bool:
+        """Whether it took a moment only when it was run before, and reads the same tables now."""
+        if self.statement.params or not self.worker.knows(self.statement.text):
+            return False
+        shown = self.worker.tables.shown
+        return self._look_up().seconds < _SHORT_SECONDS and self.worker.tables.shown == shown
+
     def begin(self, _: Execution) -> pa.RecordBatchReader:
         """Look up what the statement names, and run it."""
-        duck, pins = self.connection.duck, self.worker.current.pins
+        self._since = time.monotonic()
+        known = self.parsed or self._look_up()
+        given = self.statement.params
+        # Only those that are left in the text: DuckDB refuses others.
+        wanted = [name for name in given if name in known.statement.named_parameters]
+        values = {name: duck_value(scalar(name, given[name])) for name in wanted}
+        reader = self._reader(self.connection.duck, known, values)
+        self.schema = distinct(reader.schema)
+        return reader
+
+    def _look_up(self) -> Parsed:
         text = replaced_calls(self.statement.text, "gq", self._result)
         text = renamed_schema(text, SCHEMA, quoted(INFORMATION))
         text = renamed_schema(text, FOREIGN, quoted(FOREIGN))  # a word of DuckDB's own unless it is quoted
         self.parsed = self.worker.parsed(text)
-        self.worker.tables.needed(pins, self.parsed)
-        given = self.statement.params
-        # Only those that are left in the text: DuckDB refuses others.
-        wanted = [name for name in given if name in self.parsed.statement.named_parameters]
-        values = {name: duck_value(scalar(name, given[name])) for name in wanted}
-        reader = self._reader(duck, self.parsed, values)
-        self.schema = distinct(reader.schema)
-        return reader
+        self.worker.tables.needed(self.worker.current.pins, self.parsed)
+        return self.parsed
 
     def _reader(self, duck: duckdb.DuckDBPyConnection, known: Parsed, values: dict[str, object]) -> pa.RecordBatchReader:
         if known.batch_rows is not None and not values and hasattr(duck, "_submit"):
@@ -128,6 +147,8 @@ class Running:
 
     def finished(self) -> None:
         """All rows were given."""
+        if self.parsed is not None:
+            self.parsed.seconds = time.monotonic() - self._since
         for name in self.results:
             self.connection.duck.unregister(name)
         self.worker.tables.release()

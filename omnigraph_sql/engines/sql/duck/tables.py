@@ -37,6 +37,8 @@ class Tables:
         self._schemas: set[str] = set()
         self._shown: dict[tuple[str, str], Hashable] = {}
         self._used: str | None = None
+        self.shown = 0
+        """How often something was shown that was not there before."""
         self._has_files = False
         duck.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted(alias)}")
 
@@ -110,9 +112,11 @@ class Tables:
 
     def _show(self, pins: Pins, schema: str, name: str, place: Place, shown: Shown, depth: int) -> None:
         if shown.kind == "view":
+            self.shown += 1
             self._show_view(pins, schema, name, place, shown, depth)
             return
         if shown.foreign is not None:
+            self.shown += 1
             self.use(schema)
             shown.foreign.expose(self._duck, schema, name, pins.reading)
             self._has_files |= shown.foreign.kind == "duckdb"
@@ -127,6 +131,7 @@ class Tables:
 
     def _put(self, schema: str, name: str, identity: Hashable, table: pads.Dataset) -> None:
         """Show a table, in place of what was shown under its name."""
+        self.shown += 1
         names = told_apart(table.schema.names)
         if names == table.schema.names:
             self._create_view(schema, name, table, "*")
