@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph_sql import ulid
-from omnigraph_sql.engines.ingest.files import Files, Tally, raw_batches
+from omnigraph_sql.engines.choosing import require_duckdb
+from omnigraph_sql.engines.ingest.files import LINE, Files, Tally, line_batches, raw_batches
 from omnigraph_sql.engines.ingest.tables import open_table
-from omnigraph_sql.engines.spark.failures import told
+from omnigraph_sql.engines.spark.failures import carrying, told
 from omnigraph_sql.engines.spark.session import session
 from omnigraph_sql.errors import BadRequest, Configuration
 from omnigraph_sql.pipeline.engines import Job, Progress, Staging
@@ -31,13 +32,6 @@ from omnigraph_sql.writes.unpublished import record
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_STRICT_JSON = {
-    "mode": "PERMISSIVE",
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-    "allowUnquotedFieldNames": "false",
-}
 
 
 class SparkEngine:
@@ -154,9 +148,8 @@ class _Run:
                     one = Files(files.format, (files.paths[place],), files.options)
                     yield from raw_batches(one, wanted, place, ORIGIN_STEP, Tally())
 
-        schema = ", ".join([f"{AT} bigint", *(f"{_quoted(name)} string" for name in (RULE, COLUMN, VALUE, *wanted))])
         count = len(files.paths)
-        return self.spark.range(0, count, 1, count).mapInArrow(read, schema)
+        return self.spark.range(0, count, 1, count).mapInArrow(read, _raw_schema(wanted))
 
     def _loaded(self, source: PlannedSource, columns: Sequence[str]) -> DataFrame:
         """Whatever Spark can read by itself."""
@@ -209,25 +202,24 @@ class _Count:
 
 
 def _json_rows(lines: DataFrame, place: int, columns: Sequence[str]) -> DataFrame:
-    """Lines of JSON as rows: values are texts, and a line that is no object has something wrong."""
+    """Lines of JSON as rows. The tasks read them as the engine `local` does: there are many ways to read odd JSON."""
     from pyspark.sql import functions as f
 
-    # Spark takes a value and passes over what follows it. Inside of an object nothing can follow but what belongs there: a
-    # line that closes the object itself loses the end that no line can know.
-    end = f"end_{ulid.new()}"
-    whole = f.concat(f.lit('{"line":'), f.col("value"), f.lit(f',"{end}":1}}'))
-    parsed = lines.where(f.trim("value") != "").select(
-        "value", f.from_json(whole, f"line map<string,string>, {end} int", _STRICT_JSON).alias("__parsed"), _number(place)
-    )
-    is_bad = f.col("__parsed.line").isNull() | f.col(f"__parsed.{end}").isNull()
-    values = f.when(~is_bad, f.col("__parsed.line"))
-    return parsed.select(
-        AT,
-        f.when(is_bad, "json").alias(RULE),
-        f.lit(None).cast("string").alias(COLUMN),
-        f.when(is_bad, f.col("value")).alias(VALUE),
-        *(f.try_element_at(values, f.lit(name)).alias(name) for name in columns),
-    )
+    require_duckdb()
+    wanted = tuple(columns)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from omnigraph_sql.engines.ingest.duckdb import json_batches
+
+        with carrying():
+            yield from json_batches(line_batches(batches), wanted)
+
+    return lines.select(_number(place), f.col("value").cast("binary").alias(LINE)).mapInArrow(read, _raw_schema(wanted))
+
+
+def _raw_schema(columns: Sequence[str]) -> str:
+    """Raw rows with these columns, for Spark."""
+    return ", ".join([f"{AT} bigint", *(f"{_quoted(name)} string" for name in (RULE, COLUMN, VALUE, *columns))])
 
 
 def _plain_rows(found: DataFrame, place: int, columns: Sequence[str]) -> DataFrame:

@@ -134,7 +134,21 @@ _persons = st.fixed_dictionaries(
 _ends = _mostly(st.sampled_from([*KEYS, "nobody"]))
 _pairs = st.fixed_dictionaries({"a": _ends, "b": _ends}, optional={"since": _days})
 _broken = st.sampled_from(
-    ["{broken", "[1]", "", "  ", '{"key": "k1"', "17", '"k1"', "null", '{"key": 1} x', "{'key': 1}", '{"key": 1}}', "{}"]
+    [
+        "{broken",
+        "[1]",
+        "",
+        "  ",
+        '{"key": "k1"',
+        "17",
+        '"k1"',
+        "null",
+        '{"key": 1} x',
+        "{'key': 1}",
+        '{"key": 1}}',
+        "{}",
+        '{"key": 1}, "a": 1',
+    ]
 )
 
 

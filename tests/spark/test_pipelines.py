@@ -147,6 +147,39 @@ def test_a_bad_row_without_a_budget_publishes_nothing(tmp_path: Path) -> None:
     assert (keys(graph), orphans(graph)) == ([], [])
 
 
+NO_OBJECTS = [
+    "[1]",
+    "17",
+    "null",
+    '"k"',
+    '{"name": "k"',
+    '{"name": "k"}}',
+    '{"name": "k"} x',
+    '{"name": "k"},',
+    '{"name": "k"}, {"name": "l"}',
+    '{"name": "k"}, "name": {"name": "l"}',
+    '{"name": "k"}], "name": [',
+    '{"name": "k"}]}',
+    '{"name": [1, 2}]',
+    '{"name": "k", "age": 01}',
+    "{'name': 'k'}",
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_line_is_one_object_and_nothing_more(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [], "rejects: {to: rejects.jsonl, max: 100%}\n")
+    (tmp_path / "people.jsonl").write_text("\n".join([*NO_OBJECTS, ' {"name": "a", "rest": {"name": [1, "]}"]}} ']))
+
+    for engine in ("local", "spark"):
+        report = run_pipeline(file, engine=engine, key=f"by {engine}", branch="main")
+
+        told = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+        assert sorted(json.loads(each["value"]) for each in told if each["rule"] == "json") == sorted(NO_OBJECTS), engine
+        assert report.sources[0].malformed == len(NO_OBJECTS)
+    assert keys(graph) == ["a"]
+
+
 def test_formats_that_only_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     graph, file = small(tmp_path, [])
     spark.createDataFrame([("o", 5)], "name string, age int").write.orc(str(tmp_path / "people.orc"))
