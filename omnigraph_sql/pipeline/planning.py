@@ -94,6 +94,8 @@ class Plan:
     """None when nothing tells two runs apart: then every run loads its data."""
     sources: Mapping[str, PlannedSource]
     targets: tuple[PlannedTarget, ...]
+    inputs: str | None = None
+    """The same as long as what is loaded is the same; None if an input is not made of files, so that nothing tells."""
 
     @property
     def dialect(self) -> MappingDialect:
@@ -154,7 +156,9 @@ def make_plan(
     sources = {name: _source(given, source, engine) for name, source in given.sources.items()}
     targets = tuple(_target(given, target, sources[target.source], ENGINES[engine]) for target in given.targets)
     name = given.branch if branch is None else branch
-    return Plan(given, engine, name, key or given.key or _derived_key(given, sources.values()), sources, targets)
+    inputs = _inputs(given, sources.values())
+    derived = None if inputs is None else f"pipeline-{inputs}"
+    return Plan(given, engine, name, key or given.key or derived, sources, targets, inputs)
 
 
 def validate(
@@ -280,8 +284,17 @@ def _column(pipeline: Pipeline, place: str, name: str, known: Sequence[str]) -> 
     )
 
 
-def _derived_key(pipeline: Pipeline, sources: Iterable[PlannedSource]) -> str | None:
-    """A key that is the same as long as the file and its inputs are; None if an input is not made of files."""
+def run_identity(graph: Graph, plan: Plan) -> list[str] | None:
+    """What a run must have in common with another to go on with its work; None if nothing tells."""
+    if plan.key is None or plan.inputs is None:
+        return None
+    rule = plan.pipeline.rejects
+    rejects = "" if rule is None else f"{rule.to} {rule.limit}"
+    return [plan.key, plan.inputs, plan.engine, plan.branch, graph.catalog.schema_hash, rejects]
+
+
+def _inputs(pipeline: Pipeline, sources: Iterable[PlannedSource]) -> str | None:
+    """A text that is the same as long as the file and its inputs are; None if an input is not made of files."""
     inputs = []
     for each in sources:
         if not each.files:
@@ -291,4 +304,4 @@ def _derived_key(pipeline: Pipeline, sources: Iterable[PlannedSource]) -> str | 
             inputs.append([os.path.relpath(path, pipeline.path.parent), found.st_size, found.st_mtime_ns])
     document = {name: pipeline.document.get(name) for name in _LOADED}
     text = json.dumps([document, inputs], sort_keys=True, default=str)
-    return f"pipeline-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -20,10 +20,12 @@ from omnigraph_sql.engines.spark.failures import carrying, told
 from omnigraph_sql.engines.spark.session import session
 from omnigraph_sql.errors import BadRequest, Configuration
 from omnigraph_sql.pipeline.engines import Job, Progress, Staging
-from omnigraph_sql.pipeline.planning import PlannedSource, PlannedTarget
+from omnigraph_sql.pipeline.planning import PlannedSource, PlannedTarget, run_identity
 from omnigraph_sql.pipeline.report import SourceCount, TableCount
 from omnigraph_sql.pipeline.spec import POSTGRES
 from omnigraph_sql.planner.mapping import AT, COLUMN, RAW_ROWS, RULE, VALUE
+from omnigraph_sql.spark.ledger import Ledger, open_ledger
+from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.remote import discard_remote, stage_remote
@@ -41,15 +43,16 @@ class SparkEngine:
         """Read, map, validate and stage."""
         spark = session(job.master, app_name=f"omnigraph: {job.plan.pipeline.path.name}")
         engine = open_graph(job.graph.uri)
-        load_id = ulid.new()
-        run = _Run(job, spark, load_id)
+        ledger = open_ledger(engine, _identity(job, engine))
+        resumed = bool(ledger.done)
+        run = _Run(job, spark, ledger)
         provenance = Provenance("Load", job.actor, job.message, job.plan.key)
         try:
-            for target in job.plan.targets:
-                run.write(target)
-            staged = stage_remote(engine, load_id, provenance, job.rejects, lambda step: job.progress(Progress(step)))
+            for number, target in enumerate(job.plan.targets):
+                run.target(number, target)
+            staged = stage_remote(engine, ledger.load_id, provenance, job.rejects, lambda step: job.progress(Progress(step)))
         except BaseException:
-            discard_remote(engine, load_id)
+            discard_remote(engine, ledger.load_id)
             raise
         finally:
             if job.rejects is not None:
@@ -63,20 +66,36 @@ class SparkEngine:
             for key in dict.fromkeys(each.target.table_key for each in job.plan.targets)
         )
         sources = tuple(SourceCount(name, *counts) for name, counts in run.sources.items())
-        return Staging(staged, sources, tables)
+        return Staging(staged, sources, tables, resumed)
+
+
+def _identity(job: Job, engine: Engine) -> list[str] | None:
+    """What a run must have in common with this one; a branch that was made anew has not."""
+    found = run_identity(job.graph, job.plan)
+    return None if found is None else [*found, engine.coordinator.fresh(job.plan.branch).incarnation]
 
 
 @dataclass
 class _Run:
     job: Job
     spark: SparkSession
-    load_id: str
+    ledger: Ledger
     sources: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Rows, and those of them that are malformed."""
     mapped: Counter[str] = field(default_factory=Counter)
 
-    def write(self, planned: PlannedTarget) -> None:
-        """Map the rows of a target and write them as parts of the load."""
+    def target(self, number: int, planned: PlannedTarget) -> None:
+        """Write a target, unless a run that was killed has done it."""
+        if number not in self.ledger.done:
+            self.ledger.note(number, *self._write(planned))
+        done, source = self.ledger.done[number], planned.target.source
+        self.mapped[planned.target.table_key] += done.mapped - done.malformed
+        before = self.sources.get(source, (0, 0))
+        self.sources[source] = (done.seen, before[1] + done.malformed)
+        self.job.progress(Progress("read", source, done.seen))
+
+    def _write(self, planned: PlannedTarget) -> tuple[int, int, int]:
+        """Map the rows of a target and write them as parts of the load; rows of the source, malformed and mapped ones."""
         target, plan = planned.target, self.job.plan
         self.job.progress(Progress("read", target.source))
         source = plan.sources[target.source]
@@ -90,7 +109,7 @@ class _Run:
                 writer.options(
                     type=target.table_key,
                     branch=plan.branch,
-                    load_id=self.load_id,
+                    load_id=self.ledger.load_id,
                     load_mode=plan.mode,
                     collect_rejects=str(self.job.rejects is not None).lower(),
                     origins=json.dumps(origins),
@@ -106,11 +125,7 @@ class _Run:
                 f"{place}: {text}", what=target.place, hint="look at the expressions of this target"
             ) from error
         rows, malformed = given.after(mapped)
-        self.mapped[target.table_key] += rows - malformed
-        seen, _ = read.after(mapped)
-        before = self.sources.get(target.source, (0, 0))
-        self.sources[target.source] = (seen, before[1] + malformed)
-        self.job.progress(Progress("read", target.source, seen))
+        return read.after(mapped)[0], malformed, rows
 
     def _mapped(self, sql: str, rows: DataFrame) -> DataFrame:
         """The rows of a mapping. What it reads is part of the statement, so that it needs no name in the session."""

@@ -131,6 +131,17 @@ def forget_tables(engine: Engine, load_id: str) -> None:
             engine.objects.delete(f"{directory}/{name}")
 
 
+def table_names(engine: Engine, load_id: str) -> set[str]:
+    """What was noted of writes that count."""
+    return {name for name in engine.objects.list_dir(f"{DIRECTORY}/{load_id}") if name.startswith("table-")}
+
+
+def keep_tables(engine: Engine, load_id: str, kept: set[str]) -> None:
+    """Of all writes only these count; the files of the others are removed when the load is published."""
+    for name in table_names(engine, load_id) - kept:
+        engine.objects.delete(f"{DIRECTORY}/{load_id}/{name}")
+
+
 def abort_table(engine: Engine, table: RemoteTable, *, whole: bool) -> None:
     """The tasks of a write have failed: remove what they wrote. `whole` gives up the load as well."""
     notes = list(_attempts(engine, table.load_id, table.save_id))

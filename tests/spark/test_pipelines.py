@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +180,60 @@ def test_a_line_is_one_object_and_nothing_more(tmp_path: Path) -> None:
         assert sorted(json.loads(each["value"]) for each in told if each["rule"] == "json") == sorted(NO_OBJECTS), engine
         assert report.sources[0].malformed == len(NO_OBJECTS)
     assert keys(graph) == ["a"]
+
+
+TWO = """
+graph: graph
+mode: append
+sources: {people: {format: jsonl, path: people.jsonl}, pairs: {format: jsonl, path: pairs.jsonl}}
+nodes: [{type: Person, from: people, columns: {key: name, age: age}}]
+edges: [{type: Knows, from: pairs, src: a, dst: b}]
+rejects: {to: rejects.jsonl, max: 5}
+"""
+RUN = """
+import sys
+import omnigraph_sql as og
+og.spark.session("local[1]", config={"spark.driver.memory": "512m"})
+og.spark.run_pipeline(sys.argv[1])
+"""
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("point", "stages"),
+    [
+        ("pipeline.post_target@2", {"validate", "stage", "publish"}),
+        pytest.param("pipeline.pre_note", {"read", "validate", "stage", "publish"}, marks=pytest.mark.slow),
+        pytest.param("pipeline.pre_note@2", {"read", "validate", "stage", "publish"}, marks=pytest.mark.slow),
+        pytest.param("pipeline.post_stage", {"publish"}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_that_was_killed_is_gone_on_with(tmp_path: Path, point: str, stages: set[str]) -> None:
+    graph = og.init(tmp_path / "graph", SCHEMA)
+    (tmp_path / "people.jsonl").write_text("".join(f'{{"name": "p{n}", "age": {n * 30}}}\n' for n in range(8)))
+    (tmp_path / "pairs.jsonl").write_text('{"a": "p1", "b": "p2"}\n{"a": "p1", "b": "p7"}\n{"a": "p3", "b": "p4"}\nno\n')
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(TWO)
+    name, _, nth = point.partition("@")
+    environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"{name}=exit{'@' + nth if nth else ''}"}
+    killed = subprocess.run(
+        [sys.executable, "-c", RUN, file], env=environment, check=False, capture_output=True, text=True, timeout=300
+    )
+    assert killed.returncode == 86, killed.stderr
+    assert keys(graph) == []
+
+    seen: list[tuple[str, int | None]] = []
+    report = og.spark.run_pipeline(file, progress=lambda step: seen.append((step.stage, step.rows)))
+
+    # What is told of a target that is not read again is how many rows it had.
+    assert {stage for stage, rows in seen if rows is None} == stages
+    assert report.resumed == (point != "pipeline.pre_note")
+    assert (keys(graph), len(knows(graph))) == ([f"p{n}" for n in range(6)], 2)
+    assert [(each.name, each.rows, each.malformed) for each in report.sources] == [("people", 8, 0), ("pairs", 4, 1)]
+    assert [(each.rows, each.rejected, each.published) for each in report.tables] == [(8, 2, 6), (3, 1, 2)]
+    assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 4
+    assert orphans(graph) == []
+    assert list((tmp_path / "graph" / "_staged").glob("*/*")) == []
 
 
 def test_formats_that_only_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
