@@ -157,7 +157,9 @@ class StreamOptions:
     mode: str
     message: str | None
     actor: str | None
-    query_id: str
+    query_id: str | None
+    checkpoint: str | None
+    """Where Spark notes what the query has done; its id is there as well."""
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, overwrite: bool) -> StreamOptions:
@@ -170,12 +172,15 @@ class StreamOptions:
         if mode == "overwrite":
             hint = "use load_mode append or merge"
             raise BadRequest("a stream cannot overwrite: each batch would replace the one before", hint=hint)
-        found = given.get("query_id") or given.get("checkpointlocation")
-        if not found:
-            hint = "set the option `query_id` to a name that stays the same when the query is restarted"
-            raise BadRequest("the batches of a stream need a name to be told from those of others", hint=hint)
         return cls(
-            _where(given), _type(given), given.get("branch", MAIN), mode, given.get("message"), given.get("actor"), found
+            _where(given),
+            _type(given),
+            given.get("branch", MAIN),
+            mode,
+            given.get("message"),
+            given.get("actor"),
+            given.get("query_id") or None,
+            given.get("checkpointlocation"),
         )
 
 
