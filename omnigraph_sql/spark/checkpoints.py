@@ -1,4 +1,4 @@
-"""Checkpoints of streams: they hold the id that Spark gave the query, which is how its batches are told from those of others."""
+"""Checkpoints of streams: they hold the id that Spark gave the query, by which its batches are known."""
 
 from __future__ import annotations
 

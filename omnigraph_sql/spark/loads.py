@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_sql import ulid
-from omnigraph_sql.engines.spark.failures import told
+from omnigraph_sql.engines.spark.failures import typed_errors
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.coordinator import MAIN
 from omnigraph_sql.writes.lifecycle import open_graph
@@ -141,7 +141,7 @@ class GraphLoad:
         writer = writer.option("collect_rejects", str(self._collects).lower())
         if source_column is not None:
             writer = writer.option("source_column", source_column)
-        with told():
+        with typed_errors():
             writer.mode("append").save(self.uri)
 
     def publish(self) -> LoadResult:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +38,7 @@ NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 5000, tzinfo=datetime.UTC)
 
 
 def frame(spark: SparkSession, uri: str, **options: Any) -> DataFrame:
-    with told():
+    with og.spark.typed_errors():
         return spark.read.format("omnigraph").options(**options).load(uri)
 
 

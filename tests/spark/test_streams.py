@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 from tests.spark.clusters import eventually
 from tests.spark.helpers import heads, keys, orphans, pins
 
@@ -34,7 +33,7 @@ def run(spark: SparkSession, graph: og.Graph, source: Path, checkpoint: Path | s
     if options.get("type") == "Note":
         frame = frame.selectExpr("key as text")
     writer = frame.writeStream.format("omnigraph").options(**{"type": "Person", **options})
-    with told():
+    with og.spark.typed_errors():
         query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(graph.uri)
         query.awaitTermination()
 
@@ -123,11 +122,11 @@ def test_a_stream_whose_checkpoint_is_not_told_needs_a_name(spark: SparkSession,
     try:
         with (
             pytest.raises(og.errors.BadRequest, match="was not said to its writer\\nhint: set the option `query_id`"),
-            told(),
+            og.spark.typed_errors(),
         ):
             writer.start(graph.uri).awaitTermination()
         assert keys(graph) == []
-        with told():
+        with og.spark.typed_errors():
             writer.option("query_id", "arrivals").start(graph.uri).awaitTermination()
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 from tests.spark.helpers import heads, keys, knows, orphans, persons, pins
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def people(spark: SparkSession, *rows: tuple[Any, ...], parts: int = 2) -> DataF
 
 
 def save(frame: DataFrame, graph: og.Graph, mode: str = "append", **options: Any) -> None:
-    with told():
+    with og.spark.typed_errors():
         frame.write.format("omnigraph").options(**options).mode(mode).save(graph.uri)
 
 

@@ -21,18 +21,27 @@ class Carried(Exception):
 
 @contextmanager
 def carrying() -> Iterator[None]:
-    """In a process of Spark: give errors a form that `told` recognises."""
+    """In a process of Spark: give errors a form that `typed_errors` recognises."""
     try:
         yield
     except OmnigraphError as error:
         fields = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
         known = json.dumps({"class": type(error).__name__, "fields": fields})
-        raise Carried(f"{error} [omnigraph {base64.b64encode(known.encode()).decode()}]") from error
+        mark = base64.b64encode(known.encode()).decode()
+        # Spark shows the frames of what is raised; those of its cause would say nothing to whoever started the job.
+        raise Carried(f"{type(error).__name__}: {error}\n[omnigraph {mark}]") from None
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Where a job is started: raise what our code in the processes of Spark raised."""
+def typed_errors() -> Iterator[None]:
+    """Raise errors of ours as what they are, instead of the errors of Spark that tell about them.
+
+        with og.spark.typed_errors():
+            people.write.format("omnigraph").option("type", "Person").mode("append").save(uri)
+
+    Reads and writes of the data source run in processes of Spark, which makes a text of what goes wrong there. Everything
+    else that Spark raises in the block is left alone. Actions count as well: `collect`, `awaitTermination`.
+    """
     try:
         yield
     except OmnigraphError:
@@ -41,7 +50,11 @@ def told() -> Iterator[None]:
         found = restored(_text(error))
         if found is None:
             raise
-        raise found from error
+        raise found from None
+
+
+told = typed_errors
+"""The same, for the rooms that start jobs themselves."""
 
 
 def restored(text: str) -> OmnigraphError | None:
