@@ -29,6 +29,7 @@ from omnigraph_sql.writes.reading import type_named
 from omnigraph_sql.writes.remote import (
     abort_table,
     begin_table,
+    check_unpublished,
     discard_remote,
     find_published,
     finish_table,
@@ -55,6 +56,8 @@ class TableWriter(DataSourceArrowWriter):
         self._source_column = options.source_column
         self._publishes = options.load_id is None
         self._provenance = Provenance("Load", options.actor, options.message, options.idempotency_key)
+        if options.load_id is not None:
+            check_unpublished(engine, options.load_id, options.branch)
         self._table = begin_table(
             engine,
             options.load_id or ulid.new(),
