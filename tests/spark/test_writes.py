@@ -217,7 +217,7 @@ def test_wrong_columns_and_types_are_told_before_any_task_works(spark: SparkSess
     for frame, words in cases:
         with pytest.raises(og.errors.OmnigraphError, match=words):
             save(frame, graph, type="Person")
-    with pytest.raises(og.errors.BadRequest, match="node:Note: the column `text` is missing, and Note.text is required"):
+    with pytest.raises(og.errors.BadRequest, match="node:Note: the column `text` is missing"):
         save(spark.createDataFrame([(1,)], "stars int"), graph, type="Note", load_id="x", collect_rejects="true")
     assert og.spark.staged_loads(graph.uri) == []
     with pytest.raises(og.errors.BadRequest, match="the column `dst`"):
@@ -313,9 +313,9 @@ def test_any_columns_can_be_the_ends_of_edges(
 
 
 def test_rejects_of_an_unknown_kind_are_refused(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
-    with pytest.raises(og.errors.BadRequest, match="neither .jsonl nor .parquet"):
+    with pytest.raises(og.errors.BadRequest, match=r"neither \.jsonl nor \.parquet"):
         og.spark.GraphLoad(spark, graph.uri, rejects=tmp_path / "x.xlsx", max_rejects=1)
-    with pytest.raises(og.errors.BadRequest, match="neither .jsonl nor .parquet"):
+    with pytest.raises(og.errors.BadRequest, match=r"neither \.jsonl nor \.parquet"):
         og.spark.publish(graph.uri, "x", rejects=str(tmp_path / "x.xlsx"), max_rejects=1)
 
 

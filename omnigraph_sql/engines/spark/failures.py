@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph_sql import errors
-from omnigraph_sql.errors import OmnigraphError
+from omnigraph_sql.errors import Internal, OmnigraphError
 
 _MARK = re.compile(r"\[omnigraph ([A-Za-z0-9+/=]+)\]")
 _PLAIN = (str, int, float, bool, type(None))
@@ -28,8 +28,7 @@ def carrying() -> Iterator[None]:
         fields = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
         known = json.dumps({"class": type(error).__name__, "fields": fields})
         mark = base64.b64encode(known.encode()).decode()
-        # Spark shows the frames of what is raised; those of its cause would say nothing to whoever started the job.
-        raise Carried(f"{type(error).__name__}: {error}\n[omnigraph {mark}]") from None
+        raise Carried(f"{type(error).__name__}: {error}\n[omnigraph {mark}]") from _telling(error, error)
 
 
 @contextmanager
@@ -50,11 +49,16 @@ def typed_errors() -> Iterator[None]:
         found = restored(_text(error))
         if found is None:
             raise
-        raise found from None
+        raise found from _telling(found, error)
 
 
 told = typed_errors
 """The same, for the rooms that start jobs themselves."""
+
+
+def _telling(found: OmnigraphError, cause: BaseException) -> BaseException | None:
+    """What is shown beside an error: its cause, if it is a defect of ours. The frames of others say nothing to anybody."""
+    return cause if isinstance(found, Internal) else None
 
 
 def restored(text: str) -> OmnigraphError | None:
