@@ -154,8 +154,7 @@ def abort_table(engine: Engine, table: RemoteTable, *, whole: bool) -> None:
 
 def publish_remote(engine: Engine, load_id: str, provenance: Provenance, rejects: Rejects | None = None) -> LoadResult:
     """Check and publish everything that was written under an id as one commit; once, however often it is called."""
-    check_load_id(load_id)
-    given = replace(provenance, idempotency_key=provenance.idempotency_key or f"load:{load_id}")
+    given = replace(provenance, idempotency_key=provenance.idempotency_key or key_of(load_id))
     tables = _tables(engine, load_id)
     if not tables:
         return _published_before(engine, load_id, given)
@@ -261,6 +260,19 @@ def _published_before(engine: Engine, load_id: str, provenance: Provenance) -> L
 def _nothing_staged(load_id: str) -> NotFound:
     hint = "write at least one table with this load_id first"
     return NotFound(f"there is no staged load `{load_id}`", what="staged load", name=load_id, hint=hint)
+
+
+def check_unpublished(engine: Engine, load_id: str, branch: str) -> None:
+    """Raise if a load of this id was published: what is written under it now would never be."""
+    known = find_published(engine, engine.coordinator.require(branch), key_of(load_id))
+    if known is not None:
+        text = f"the load `{load_id}` was published already, as commit {known.graph_commit_id}"
+        raise Conflict(text, reason="published", hint="use another load_id: an id names one load, and is published once")
+
+
+def key_of(load_id: str) -> str:
+    """What a load is published under unless another key is given."""
+    return f"load:{check_load_id(load_id)}"
 
 
 def find_published(engine: Engine, branch: str, key: str) -> Commit | None:

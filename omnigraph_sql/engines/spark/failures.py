@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph_sql import errors
-from omnigraph_sql.errors import OmnigraphError
+from omnigraph_sql.errors import Internal, OmnigraphError
 
 _MARK = re.compile(r"\[omnigraph ([A-Za-z0-9+/=]+)\]")
 _PLAIN = (str, int, float, bool, type(None))
@@ -21,18 +21,26 @@ class Carried(Exception):
 
 @contextmanager
 def carrying() -> Iterator[None]:
-    """In a process of Spark: give errors a form that `told` recognises."""
+    """In a process of Spark: give errors a form that `typed_errors` recognises."""
     try:
         yield
     except OmnigraphError as error:
         fields = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
         known = json.dumps({"class": type(error).__name__, "fields": fields})
-        raise Carried(f"{error} [omnigraph {base64.b64encode(known.encode()).decode()}]") from error
+        mark = base64.b64encode(known.encode()).decode()
+        raise Carried(f"{type(error).__name__}: {error}\n[omnigraph {mark}]") from _telling(error, error)
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Where a job is started: raise what our code in the processes of Spark raised."""
+def typed_errors() -> Iterator[None]:
+    """Raise errors of ours as what they are, instead of the errors of Spark that tell about them.
+
+        with og.spark.typed_errors():
+            people.write.format("omnigraph").option("type", "Person").mode("append").save(uri)
+
+    Reads and writes of the data source run in processes of Spark, which makes a text of what goes wrong there. Everything
+    else that Spark raises in the block is left alone. Actions count as well: `collect`, `awaitTermination`.
+    """
     try:
         yield
     except OmnigraphError:
@@ -41,7 +49,16 @@ def told() -> Iterator[None]:
         found = restored(_text(error))
         if found is None:
             raise
-        raise found from error
+        raise found from _telling(found, error)
+
+
+told = typed_errors
+"""The same, for the rooms that start jobs themselves."""
+
+
+def _telling(found: OmnigraphError, cause: BaseException) -> BaseException | None:
+    """What is shown beside an error: its cause, if it is a defect of ours. The frames of others say nothing to anybody."""
+    return cause if isinstance(found, Internal) else None
 
 
 def restored(text: str) -> OmnigraphError | None:

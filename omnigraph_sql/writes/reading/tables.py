@@ -118,7 +118,12 @@ class _TableReader:
         self._next_row = 1
 
     def check(self) -> None:
-        """Raise if a column is of an unsuitable type."""
+        """Raise if a column is missing that every row needs, or is of an unsuitable type."""
+        layout = self._layout
+        for name, prop in layout.properties.items():
+            if layout.requires(prop) and name not in self._columns and name not in layout.defaults:
+                text = f"{layout.key}: the column `{name}` is missing, and {layout.named(name)} is required"
+                raise BadRequest(text, hint="give every row a value for it")
         schema = self._stream.schema
         self._convert(pa.table([_sample(each.type) for each in schema], schema=schema), _Findings())
 
