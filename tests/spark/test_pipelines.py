@@ -180,6 +180,29 @@ def test_a_line_is_one_object_and_nothing_more(tmp_path: Path) -> None:
     assert keys(graph) == ["a"]
 
 
+NUMBERS = [
+    *("3.5", "3.0", "1e2", " 7 ", "+8", "", "９", "0x10", "1_000", "9\n", "\t9", "-0", "9" * 19, "9" * 30, "1.5d", "NaN"),
+    *("-inf", "Infinity", ".5", "5.", "1e", "1e400", "true", "٣", "1,5", " ", "+", "--1", "1 2"),
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_both_engines_take_the_same_texts_for_numbers(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [{"name": f"{n}{text!r}", n: text} for n in "bdi" for text in NUMBERS])
+    columns = "columns: {name: TEXT, b: BIGINT, d: DOUBLE, i: INT}"
+    text = file.read_text().replace("path: people.jsonl", f"path: people.jsonl, {columns}").replace("append", "overwrite")
+    text = text.replace("age: age", 'name: "coalesce(cast(b as text), cast(i as text), cast(d > 1 as text))"')
+    file.write_text(text + "rejects: {to: rejects.jsonl, max: 100%}\n")
+
+    found = []
+    for engine in ("local", "spark"):
+        run_pipeline(file, engine=engine, key=f"by {engine}")
+        found.append((persons(graph), rejected(tmp_path / "rejects.jsonl")))
+
+    assert found[0] == found[1]
+    assert len(found[0][0]) + len(found[0][1]) == 3 * len(NUMBERS)
+
+
 def test_formats_that_only_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     graph, file = small(tmp_path, [])
     spark.createDataFrame([("o", 5)], "name string, age int").write.orc(str(tmp_path / "people.orc"))
