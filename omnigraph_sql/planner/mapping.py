@@ -32,6 +32,7 @@ SYSTEM: Final = (AT, RULE, COLUMN, VALUE)
 WRITTEN: Final = "duckdb"
 """The dialect in which mappings are written."""
 MappingDialect = Literal["duckdb", "spark"]
+ROW_HINT: Final = "an expression fails on a row; TRY_CAST gives null where CAST fails, and try_strptime where strptime does"
 _TYPED: Final = "typed_rows"
 _FIT: Final = "__fit"
 _VALUES: Final = "__values"

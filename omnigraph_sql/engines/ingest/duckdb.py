@@ -12,7 +12,7 @@ from omnigraph_sql.engines.duckdb_connections import Connection
 from omnigraph_sql.engines.ingest.files import LINE
 from omnigraph_sql.engines.limits import limits
 from omnigraph_sql.errors import BadRequest, OmnigraphError
-from omnigraph_sql.planner.mapping import RAW_ROWS, json_columns_sql
+from omnigraph_sql.planner.mapping import RAW_ROWS, ROW_HINT, json_columns_sql
 
 _RAW = "raw_input"
 _ROWS = 1 << 16
@@ -94,5 +94,5 @@ def _told(failures: list[OmnigraphError]) -> Iterator[None]:
         if failures:
             raise failures[0] from None
         text = str(error).strip().splitlines()[0]
-        hint = "an expression fails on a row; TRY_CAST gives null where CAST fails" if "onversion" in text else None
-        raise BadRequest(f"the mapping fails: {text}", hint=hint) from error
+        is_of_row = isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException | duckdb.OutOfRangeException)
+        raise BadRequest(f"the mapping fails: {text}", hint=ROW_HINT if is_of_row else None) from error
