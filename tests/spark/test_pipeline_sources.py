@@ -173,6 +173,8 @@ def test_a_parquet_column_that_spark_cannot_read_is_named(world: World) -> None:
 
 def test_a_table_of_a_database_by_jdbc(world: World, spark: SparkSession) -> None:
     """Derby comes with Spark."""
+    assert spark.sparkContext._jvm is not None
+    spark.sparkContext._jvm.java.lang.System.setProperty("derby.stream.error.file", str(world.path / "derby.log"))
     uri = f"jdbc:derby:{world.path / 'derby'};create=true"
     rows = spark.createDataFrame([("Ann", 30), ("Bob", None)], "name string, age int")
     rows.write.jdbc(uri, "PEOPLE", mode="overwrite", properties={"driver": "org.apache.derby.jdbc.EmbeddedDriver"})

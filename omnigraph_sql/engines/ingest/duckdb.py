@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -16,6 +17,8 @@ from omnigraph_sql.planner.mapping import RAW_ROWS, ROW_HINT, json_columns_sql
 
 _RAW = "raw_input"
 _ROWS = 1 << 16
+_OF_ROW = re.compile(r"\b(Conversion|Invalid Input|Out of Range) Error")
+"""What a value that an expression cannot take is called. Errors that come through Arrow have no class of DuckDB's."""
 
 
 @contextmanager
@@ -94,5 +97,4 @@ def _told(failures: list[OmnigraphError]) -> Iterator[None]:
         if failures:
             raise failures[0] from None
         text = str(error).strip().splitlines()[0]
-        is_of_row = isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException | duckdb.OutOfRangeException)
-        raise BadRequest(f"the mapping fails: {text}", hint=ROW_HINT if is_of_row else None) from error
+        raise BadRequest(f"the mapping fails: {text}", hint=ROW_HINT if _OF_ROW.search(text) else None) from error
