@@ -161,6 +161,16 @@ def test_parquet_types_that_spark_does_not_have(world: World) -> None:
     assert found["spark"] == found["local"] == [{"name": "Ann", "age": 10, "email": "b", "tags": ["a"]}]
 
 
+def test_times_as_spark_writes_them(world: World) -> None:
+    late = pa.array([datetime.datetime(9999, 12, 31, 10)], pa.timestamp("us"))
+    rows = pa.table({"name": ["Ann"], "at": late})
+    pq.write_table(rows, world.path / "people.parquet", use_deprecated_int96_timestamps=True)
+    columns = {"name": "name", "age": "year(at) - 9990 + hour(at)"}
+
+    for engine in ENGINES:
+        assert read(world, engine, columns, format="parquet", path="people.parquet") == {"Ann": 19}
+
+
 def test_a_parquet_column_that_spark_cannot_read_is_named(world: World) -> None:
     table(world, "people.parquet", name=["Ann"], clock=pa.array([datetime.time(1, 2)]))
     columns = {"name": "name", "age": "hour(clock)"}
@@ -186,6 +196,10 @@ def test_a_table_of_a_database_by_jdbc(world: World, spark: SparkSession) -> Non
     with pytest.raises(errors.OmnigraphError, match=r"sources.people.*NOTHING") as raised:
         read(world, columns=columns, **source | {"table": "NOTHING"})
     assert isinstance(raised.value, errors.Configuration)
+    query = """select "name", 1 / ("age" - 30) as "age" from PEOPLE"""
+    failing = {"format": "jdbc", "uri": uri, "options": options | {"query": query}}
+    with pytest.raises(errors.SourceFailed, match=r"`nodes\[0\]`: the source `people` cannot be read: .*divide by zero"):
+        read(world, columns=columns, **failing)
 
 
 @pytest.fixture(scope="module")

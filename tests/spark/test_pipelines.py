@@ -180,6 +180,48 @@ def test_a_line_is_one_object_and_nothing_more(tmp_path: Path) -> None:
     assert keys(graph) == ["a"]
 
 
+ODD = [
+    *("12345678.5", "1e400", "-0", "1E5", "1.10", "0.0001", "123456789012345678901234567890", "NaN", "-Infinity", "[1,]"),
+    *(
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        '"\\u0000"',
+        '{"b": 1.0, "a": null}',
+        "true",
+        "1.",
+        "+1",
+        "01",
+        '"\\x"',
+        '"a\tb"',
+        "null",
+    ),
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_both_engines_read_odd_json_alike(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [])
+    lines = [f'{{"name": "{place}", "age": {value}}}' for place, value in enumerate(ODD)]
+    lines += [
+        '{"name": "first", "name": "second"}',
+        '{"name": "comma",}',
+        '\ufeff{"name": "bom"}',
+        '{"NAME": "x", "name": "y"}',
+    ]
+    (tmp_path / "people.jsonl").write_bytes("\n".join(lines).encode() + b'\n{"name": "\xff"}\n')
+    file.write_text(file.read_text().replace("append", "overwrite").replace("age: age", "name: age"))
+    file.write_text(file.read_text() + "rejects: {to: rejects.jsonl, max: 100%}\n")
+
+    found = []
+    for engine in ("local", "spark"):
+        run_pipeline(file, engine=engine, key=f"by {engine}")
+        found.append((persons(graph), rejected(tmp_path / "rejects.jsonl")))
+
+    assert found[0] == found[1]
+    assert len(found[0][0]) + len(found[0][1]) == len(lines) + 1
+    assert {each["p.key"]: each["p.name"] for each in found[1][0]}["0"] == "12345678.5"
+
+
 NUMBERS = [
     *(
         "3.5",
