@@ -46,6 +46,16 @@ class PlannedSource:
     table: DatabaseTable | None = None
     """Of a database."""
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether its columns can be told from here, and not only by Spark."""
+        return bool(self.files) or self.table is not None
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Types of columns that are written as texts."""
+        return self.source.columns if self.source.is_text else {}
+
     def raw_batches(self, columns: Sequence[str], first: int, step: int, tally: Tally) -> pa.RecordBatchReader:
         """Its rows with some columns, read when they are asked for."""
         if self.table is not None:
@@ -104,6 +114,11 @@ class Plan:
     @property
     def mode(self) -> LoadMode:
         return self.pipeline.mode
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Sources that only Spark can look at: what their targets make of them is not known before a run."""
+        return tuple(name for name, each in self.sources.items() if not each.is_seen)
 
     def to_dict(self) -> dict[str, Any]:
         pipeline = self.pipeline
@@ -172,15 +187,21 @@ def validate(
 
 
 def _check_values(plan: Plan, graph: Graph) -> None:
-    """Raise if an expression cannot be understood, or gives what its property cannot take."""
+    """Raise if an expression cannot be understood, or gives what its property cannot take.
+
+    Expressions are DuckDB's SQL whatever runs them, so DuckDB tells; it can, where the columns of the source are known.
+    """
     require_duckdb()
     from omnigraph_sql.engines.ingest.duckdb import mapped_schema
 
     for each in plan.targets:
         source = plan.sources[each.target.source]
+        if not source.is_seen:
+            continue
         raw = source.raw_batches(each.columns, 0, 1, Tally()).schema
+        sql = mapped_sql(each.target.mapping, each.columns, source.declared, "duckdb")
         try:
-            found = mapped_schema(each.sql, raw, source.prepare(each.columns))
+            found = mapped_schema(sql, raw, source.prepare(each.columns))
             check_table(each.target.table_key, Placed(found.empty_table().to_reader(), source.source.is_text), graph.catalog)
         except (BadRequest, ValidationFailed) as error:
             place = f"{plan.pipeline.path}: `{each.target.place}`"
@@ -201,8 +222,7 @@ def check_graph(plan: Plan, graph: Graph) -> None:
             f"{pipeline.path}: `base` names no branch: {base}", what="branch", name=base, hint=did_you_mean(base, branches)
         )
     _check_tests(plan, graph, plan.branch if plan.branch in branches else str(pipeline.base))
-    if plan.engine == "local":
-        _check_values(plan, graph)
+    _check_values(plan, graph)
 
 
 def _check_tests(plan: Plan, graph: Graph, branch: str) -> None:
@@ -220,7 +240,7 @@ def _source(pipeline: Pipeline, source: Source, engine: str) -> PlannedSource:
     if engine == "local" and not source.is_local:
         hint = did_you_mean(source.format, (*FILE_FORMATS, POSTGRES)) or "run it with the engine spark"
         raise Configuration(f"{place} has the format {source.format}, which only Spark reads", what=source.name, hint=hint)
-    if source.format == POSTGRES and engine == "local":
+    if source.format == POSTGRES:
         assert source.uri is not None
         assert source.table is not None
         table = open_table(source.name, source.uri, source.table)
@@ -267,8 +287,8 @@ def _target(pipeline: Pipeline, target: Target, planned: PlannedSource, dialect:
     read = columns_read(target.mapping)
     if planned.columns is not None:
         read = list(dict.fromkeys(_column(pipeline, target.place, name, planned.columns) for name in read))
-    declared = {name: kind for name, kind in planned.source.columns.items() if planned.source.is_text}
-    return PlannedTarget(target, tuple(read), mapped_sql(target.mapping, read, declared, dialect, pretty=True))
+    sql = mapped_sql(target.mapping, read, planned.declared, dialect, pretty=True)
+    return PlannedTarget(target, tuple(read), sql)
 
 
 def _column(pipeline: Pipeline, place: str, name: str, known: Sequence[str]) -> str:

@@ -127,7 +127,7 @@ class _Run:
         rule = self.plan.pipeline.rejects
         if rule is not None and rule.to is not None:
             rule.to.parent.mkdir(parents=True, exist_ok=True)
-        rejects = None if rule is None else Rejects(rule.to, rule.limit)
+        rejects = None if rule is None else Rejects(rule.to, rule.limit, "rejects.max")
         return Job(self.graph, self.plan, self.actor, self.plan.pipeline.message, rejects, self.clock.tell, master)
 
     def finish(self, staging: Staging) -> RunReport:

@@ -32,9 +32,16 @@ SYSTEM: Final = (AT, RULE, COLUMN, VALUE)
 WRITTEN: Final = "duckdb"
 """The dialect in which mappings are written."""
 MappingDialect = Literal["duckdb", "spark"]
+ROW_HINT: Final = "an expression fails on a row; TRY_CAST gives null where CAST fails, and try_strptime where strptime does"
 _TYPED: Final = "typed_rows"
 _FIT: Final = "__fit"
 _VALUES: Final = "__values"
+_WHOLE: Final = r"^ *[+-]?[0-9]+ *\z"
+_FRACTION: Final = (
+    r"^ *[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF]([iI][nN][iI][tT][yY])?) *\z"
+)
+_FORMS: Final = ((exp.DataType.INTEGER_TYPES - {exp.DType.BIT}, _WHOLE), (exp.DataType.FLOAT_TYPES, _FRACTION))
+"""How numbers are written. DuckDB would round 3.5 and read 0x10 and 1_000, Spark 1.5d."""
 _REFUSED: Final[tuple[tuple[type[Any], str], ...]] = (
     (exp.Query, "a query"),
     (exp.Window, "a window function"),
@@ -189,9 +196,15 @@ def _source(columns: Sequence[str], declared: Mapping[str, str]) -> exp.Expr:
     return read.from_(raw).subquery(_TYPED)
 
 
-def _try_cast(value: exp.Expr, kind: str) -> exp.TryCast:
+def _try_cast(value: exp.Expr, kind: str) -> exp.Expr:
+    """A text as a value of a type, null if it is none. What a number looks like is said here, for engines differ in it."""
+    wanted = exp.DataType.build(kind, dialect=WRITTEN)
     # `safe`, or Spark's cast would fail where DuckDB's gives null.
-    return exp.TryCast(this=value, to=exp.DataType.build(kind, dialect=WRITTEN), safe=True)
+    cast = exp.TryCast(this=value, to=wanted, safe=True)
+    form = next((form for kinds, form in _FORMS if wanted.this in kinds), None)
+    if form is None:
+        return cast
+    return _case(exp.RegexpLike(this=value, expression=exp.Literal.string(form)), cast, exp.null())
 
 
 def _table(name: str) -> exp.Table:

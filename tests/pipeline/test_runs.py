@@ -80,8 +80,9 @@ def test_the_budget_of_rejects_is_a_number_or_a_share(world: World, limit: int |
     if fits:
         assert world.run().rejected == 3
     else:
-        with pytest.raises(errors.ValidationFailed, match="3 records are rejected, 2 allowed"):
+        with pytest.raises(errors.ValidationFailed, match="3 records are rejected, 2 allowed") as raised:
             world.run()
+        assert "allow as many with rejects.max;" in (raised.value.hint or "")
         assert world.people() == {}
     assert len(world.rejects()) == 3
 
@@ -474,6 +475,7 @@ def test_the_command_runs_validates_and_plans(world: World) -> None:
         ogsql(world, "pipeline", "validate", "pipeline.yaml", "--engine", "local")[0]
         == "valid: 2 sources, 2 targets, 0 tests\n"
     )
+    assert ogsql(world, "pipeline", "validate", "pipeline.yaml")[0] == "valid: 2 sources, 2 targets, 0 tests\n"
     plan = json.loads(ogsql(world, "pipeline", "plan", "pipeline.yaml", "--format", "json")[0])
     assert (plan["engine"], [each["table_key"] for each in plan["targets"]]) == ("spark", ["node:Person", "edge:Knows"])
     out, err = ogsql(world, "pipeline", "run", "pipeline.yaml", "--engine", "local", "--branch", "main", "--as", "ada")
@@ -481,6 +483,14 @@ def test_the_command_runs_validates_and_plans(world: World) -> None:
     assert [line for line in err.splitlines() if line.startswith("stage: ")][-1] == "stage: publish"
     again = json.loads(ogsql(world, "pipeline", "run", "pipeline.yaml", "--engine", "local", "--json", "-q")[0])
     assert again["replayed"]
+
+
+def test_the_command_says_what_only_spark_could_check(world: World) -> None:
+    world.pipeline(sources={"people": {"format": "delta", "path": "people"}})
+
+    out, _ = ogsql(world, "pipeline", "validate", "pipeline.yaml")
+    assert out.splitlines()[1:] == ["not checked: the source people (delta), its columns, and the expressions that read it"]
+    assert json.loads(ogsql(world, "pipeline", "validate", "pipeline.yaml", "--json")[0])["unchecked"] == ["people"]
 
 
 def test_the_command_says_what_is_wrong(world: World) -> None:

@@ -236,6 +236,88 @@ def test_a_run_that_was_killed_is_gone_on_with(tmp_path: Path, point: str, stage
     assert list((tmp_path / "graph" / "_staged").glob("*/*")) == []
 
 
+ODD = [
+    *("12345678.5", "1e400", "-0", "1E5", "1.10", "0.0001", "123456789012345678901234567890", "NaN", "-Infinity", "[1,]"),
+    *(
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        '"\\u0000"',
+        '{"b": 1.0, "a": null}',
+        "true",
+        "1.",
+        "+1",
+        "01",
+        '"\\x"',
+        '"a\tb"',
+        "null",
+    ),
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_both_engines_read_odd_json_alike(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [])
+    lines = [f'{{"name": "{place}", "age": {value}}}' for place, value in enumerate(ODD)]
+    lines += [
+        '{"name": "first", "name": "second"}',
+        '{"name": "comma",}',
+        '\ufeff{"name": "bom"}',
+        '{"NAME": "x", "name": "y"}',
+    ]
+    (tmp_path / "people.jsonl").write_bytes("\n".join(lines).encode() + b'\n{"name": "\xff"}\n')
+    file.write_text(file.read_text().replace("append", "overwrite").replace("age: age", "name: age"))
+    file.write_text(file.read_text() + "rejects: {to: rejects.jsonl, max: 100%}\n")
+
+    found = []
+    for engine in ("local", "spark"):
+        run_pipeline(file, engine=engine, key=f"by {engine}")
+        found.append((persons(graph), rejected(tmp_path / "rejects.jsonl")))
+
+    assert found[0] == found[1]
+    assert len(found[0][0]) + len(found[0][1]) == len(lines) + 1
+    assert {each["p.key"]: each["p.name"] for each in found[1][0]}["0"] == "12345678.5"
+
+
+NUMBERS = [
+    *(
+        "3.5",
+        "3.0",
+        "1e2",
+        " 7 ",
+        "+8",
+        "",
+        "\uff19",
+        "0x10",
+        "1_000",
+        "9\n",
+        "\t9",
+        "-0",
+        "9" * 19,
+        "9" * 30,
+        "1.5d",
+        "NaN",
+    ),
+    *("-inf", "Infinity", ".5", "5.", "1e", "1e400", "true", "\u0663", "1,5", " ", "+", "--1", "1 2"),
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_both_engines_take_the_same_texts_for_numbers(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [{"name": f"{n}{text!r}", n: text} for n in "bdi" for text in NUMBERS])
+    columns = "columns: {name: TEXT, b: BIGINT, d: DOUBLE, i: INT}"
+    text = file.read_text().replace("path: people.jsonl", f"path: people.jsonl, {columns}").replace("append", "overwrite")
+    text = text.replace("age: age", 'name: "coalesce(cast(b as text), cast(i as text), cast(d > 1 as text))"')
+    file.write_text(text + "rejects: {to: rejects.jsonl, max: 100%}\n")
+
+    found = []
+    for engine in ("local", "spark"):
+        run_pipeline(file, engine=engine, key=f"by {engine}")
+        found.append((persons(graph), rejected(tmp_path / "rejects.jsonl")))
+
+    assert found[0] == found[1]
+    assert len(found[0][0]) + len(found[0][1]) == 3 * len(NUMBERS)
+
+
 def test_formats_that_only_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     graph, file = small(tmp_path, [])
     spark.createDataFrame([("o", 5)], "name string, age int").write.orc(str(tmp_path / "people.orc"))

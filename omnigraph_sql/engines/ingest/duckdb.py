@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -12,10 +13,12 @@ from omnigraph_sql.engines.duckdb_connections import Connection
 from omnigraph_sql.engines.ingest.files import LINE
 from omnigraph_sql.engines.limits import limits
 from omnigraph_sql.errors import BadRequest, OmnigraphError
-from omnigraph_sql.planner.mapping import RAW_ROWS, json_columns_sql
+from omnigraph_sql.planner.mapping import RAW_ROWS, ROW_HINT, json_columns_sql
 
 _RAW = "raw_input"
 _ROWS = 1 << 16
+_OF_ROW = re.compile(r"\b(Conversion|Invalid Input|Out of Range) Error")
+"""What a value that an expression cannot take is called. Errors that come through Arrow have no class of DuckDB's."""
 
 
 @contextmanager
@@ -94,5 +97,4 @@ def _told(failures: list[OmnigraphError]) -> Iterator[None]:
         if failures:
             raise failures[0] from None
         text = str(error).strip().splitlines()[0]
-        hint = "an expression fails on a row; TRY_CAST gives null where CAST fails" if "onversion" in text else None
-        raise BadRequest(f"the mapping fails: {text}", hint=hint) from error
+        raise BadRequest(f"the mapping fails: {text}", hint=ROW_HINT if _OF_ROW.search(text) else None) from error

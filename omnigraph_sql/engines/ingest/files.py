@@ -74,9 +74,8 @@ def header(files: Files) -> pa.Schema | None:
     path = files.paths[0]
     with _readable(path):
         if files.format == "parquet":
-            import pyarrow.parquet as pq
-
-            schema: pa.Schema = pq.read_schema(path)
+            with _parquet_file(path) as file:
+                schema: pa.Schema = file.schema_arrow
             return schema
         return _csv_header(path, files.options) if files.format == "csv" else None
 
@@ -153,11 +152,16 @@ class _Piece:
         return both.sort_by(AT)
 
 
-def _parquet(path: str, fields: Sequence[pa.Field], _options: Mapping[str, Any]) -> Iterator[_Piece]:
+def _parquet_file(path: str) -> Any:
+    """A file. The times that Spark writes (INT96) are read in microseconds: in nanoseconds years beyond 2262 overflow."""
     import pyarrow.parquet as pq
 
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
+def _parquet(path: str, fields: Sequence[pa.Field], _options: Mapping[str, Any]) -> Iterator[_Piece]:
     number = 1
-    with pq.ParquetFile(path) as file:
+    with _parquet_file(path) as file:
         names = [_field(file.schema_arrow, each.name, path).name for each in fields]
         for batch in file.iter_batches(_ROWS, columns=names):
             yield _Piece(np.arange(number, number + batch.num_rows), [batch.column(name) for name in names])
