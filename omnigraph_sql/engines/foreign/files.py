@@ -155,7 +155,7 @@ class Files:
 
     def provider(self, reading: Reading) -> Any:
         # DataFusion takes files that are gone for a table without rows.
-        return self.table if self.location.exists() else provided(LazyDataset(_Missing(self, reading)), reading)
+        return self.table if self.location.exists() else provided(LazyDataset(_Missing(self, reading)), self.name)
 
     def expose(self, connection: Any, schema: str, name: str, reading: Reading) -> None:
         if not self.location.exists():

@@ -33,10 +33,6 @@ class Reading:
         """How many rows are enough for every time a table is read; those of a table that is missing here are all wanted."""
         self.is_remote = False
         """Whether another database is asked in SQL."""
-        self.is_lazy = False
-        """Whether Python is asked for the rows of a table, which filters them too."""
-        self.leaves_filters = False
-        """Whether the engine applies all filters of the statement itself."""
         self.asked: dict[Asked, None] | None = None
         """What is asked, in order, as a set; None where nobody wants to know, as in a session that goes on for long."""
         self.going: Callable[[], None] = _always

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 
+from omnigraph_sql.engines.apart import apart
 from omnigraph_sql.engines.foreign.explaining import inner_plan
 from omnigraph_sql.engines.foreign.files import SUBDIRECTORIES
-from omnigraph_sql.engines.foreign.limits import is_refuted, scan_limits
-from omnigraph_sql.engines.sql.apart import apart
+from omnigraph_sql.engines.foreign.limits import scan_limits
 from omnigraph_sql.engines.sql.catalog import GraphCatalog
 from omnigraph_sql.engines.sql.names import Place, Ref
 from omnigraph_sql.engines.sql.pins import Pins, Shown, Source, unknown
@@ -143,10 +143,6 @@ class GraphContext(SessionContext):
             pins = self.graph.renew(plain, known)
             try:
                 frame = super().sql(text, options=_READS, param_values=values)
-                if pins.reading.is_lazy and is_refuted(inner_plan(self, frame)):
-                    pins = self.graph.renew(plain, known)
-                    pins.reading.leaves_filters = True
-                    frame = super().sql(text, options=_READS, param_values=values)
                 if pins.reading.is_remote:
                     pins.reading.limits = scan_limits(inner_plan(self, frame), pins.source.foreign)
                 return frame
