@@ -7,7 +7,9 @@ condition that every row satisfies is given to each scan beforehand, and taken a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,8 @@ from omnigraph_sql.errors import Internal
 from omnigraph_sql.planner.predicates import Both, Column, Compare, Either, IsNull, Predicate, Value
 from omnigraph_sql.planner.remote import quoted
 
+_lock = threading.Lock()
+
 
 def provided(dataset: pads.Dataset, name: str) -> Any:
     """What a schema of DataFusion returns for a dataset: a view of it with a first condition."""
@@ -28,12 +32,21 @@ def provided(dataset: pads.Dataset, name: str) -> Any:
 
 
 def _view(dataset: pads.Dataset, name: str, first: str) -> Any:
-    context, table, column = SessionContext(), quoted(name), col(quoted(first))
-    context.register_table(table, _Begun(dataset, first))
+    context, table, column = _context(), quoted(name), col(quoted(first))
+    with _lock:  # a table of this name may be made by two statements at once
+        context.register_table(table, _Begun(dataset, first))
+        frame = context.table(table)
+        context.deregister_table(table)
     # Not `IS NULL OR IS NOT NULL`: of a column without nulls, the optimiser knows that.
-    frame = context.table(table).filter((column <= col(quoted(first))) | column.is_null())
+    frame = frame.filter((column <= col(quoted(first))) | column.is_null())
     # In the optimised plan, it is a condition of the scan, to which others are added at the end.
     return context.create_dataframe_from_logical_plan(frame.optimized_logical_plan()).into_view()
+
+
+@cache
+def _context() -> SessionContext:
+    """A session that only makes plans; to make one takes longer than a plan."""
+    return SessionContext()
 
 
 class _Begun(pads.Dataset):  # type: ignore[misc]
