@@ -26,6 +26,7 @@ _UNREADABLE: dict[Format, str] = {
     "parquet": "is it Parquet? format= says what it is",
     "csv": "delimiter= and header= say how it is written; with schema= nothing is guessed",
 }
+_UNLIKE = "all files must have the same columns in the same order; others can be a table of their own"
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,21 @@ class Files:
     def provider(self, reading: Reading) -> Any:
         reading.files[self.name] = self
         files = self.location.files()
-        if self.fault(files) is not None:
-            return provided(LazyDataset(_Checked(self, reading)), self.name)
+        fault = self.fault(files)
+        if fault is not None:
+            return provided(LazyDataset(_Broken(self.schema, fault, reading)), self.name)
         return apart(lambda: self.reader.table(files, self.schema, is_ours=reading.is_ours))
 
     def expose(self, connection: Any, schema: str, name: str, reading: Reading) -> None:
         reading.files[self.name] = self
-        if self.fault(self.location.files()) is not None:
-            create_object_view(connection, schema, name, LazyDataset(_Checked(self, reading)))
+        fault = self.fault(self.location.files())
+        if fault is not None:
+            create_object_view(connection, schema, name, LazyDataset(_Broken(self.schema, fault, reading)))
             return
         rows = f"SELECT {_selected(self.schema)} FROM {self._reader()}"
         if reading.lasts:
             # Files may change between statements: each of them looks first, at a table that is empty or raises.
-            checked = create_object(connection, schema, name, LazyDataset(_Checked(self, reading)))
+            checked = create_object(connection, schema, name, LazyDataset(_Checked(self)))
             rows = f"SELECT {_selected(self.schema)} FROM {checked} UNION ALL {rows}"
         create_view(connection, schema, name, self.schema, rows)
 
@@ -105,13 +108,29 @@ def _selected(schema: pa.Schema) -> str:
     return ", ".join(quoted(name) for name in schema.names)
 
 
-class _Checked:
-    """Stands for files: whoever reads it is told if they are gone, or not what they were. It has no rows."""
+@dataclass(frozen=True)
+class _Broken:
+    """Stands for files that cannot be read: whoever reads them is told."""
 
-    def __init__(self, files: Files, reading: Reading) -> None:
+    schema: pa.Schema
+    fault: SourceFailed
+    reading: Reading
+
+    def planned(self, columns: Any, expression: Any) -> None:
+        """Nothing is asked of anybody."""
+
+    def batches(self, columns: Any, expression: Any) -> Batches:  # noqa: ARG002 (there are none)
+        self.reading.failed(self.fault)
+        raise self.fault.with_traceback(None)
+
+
+class _Checked:
+    """Has no rows, but tells whoever reads it if files cannot be read any more."""
+
+    def __init__(self, files: Files) -> None:
         self._files = files
-        self._reading = reading
-        self.schema = files.schema
+        # Beside the files in a union, these types do not change those of their columns.
+        self.schema = pa.schema([pa.field(name, pa.null()) for name in files.schema.names])
 
     def planned(self, columns: Any, expression: Any) -> None:
         """Nothing is asked of anybody."""
@@ -119,7 +138,6 @@ class _Checked:
     def batches(self, columns: Any, expression: Any) -> Batches:  # noqa: ARG002 (there are none)
         fault = self._files.fault(self._files.location.files())
         if fault is not None:
-            self._reading.failed(fault)
             raise fault
         return iter(())
 
@@ -173,4 +191,5 @@ def _unreadable(name: str, location: Location, error: Exception) -> SourceFailed
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and line.strip() != "caused by"]
     reason = "; ".join(lines[:3]).removeprefix("DataFusion error: ")
     text = f"the foreign table `{name}` cannot be read from {location.path}: {reason}"
-    return SourceFailed(text, name=name, source=location.path, hint=_UNREADABLE[location.format])
+    hint = _UNLIKE if isinstance(error, Changed) else _UNREADABLE[location.format]
+    return SourceFailed(text, name=name, source=location.path, hint=hint)

@@ -77,8 +77,8 @@ class ParquetFooters:
         there = frozenset[str]().union(*(names for names in found if names is not None))
         missing = [name for name in self._names if name not in there]
         if missing:
-            where = str(files[0]) if len(files) == 1 else f"{files[0]} and the other files"
-            raise Changed(f"{where} no longer have the columns {listing(missing)}; there are {listing(sorted(there))}")
+            where = f"{files[0]} has" if len(files) == 1 else f"{files[0]} and the other files have"
+            raise Changed(f"{where} no column {listing(missing)} any more; there are {listing(sorted(there))}")
 
     def _columns(self, file: Path) -> frozenset[str] | None:
         """The names of columns; None if only the engines know them."""
