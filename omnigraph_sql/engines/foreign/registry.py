@@ -12,7 +12,8 @@ import pyarrow as pa
 from omnigraph_compiler.diagnostics import did_you_mean, listing
 from omnigraph_sql.engines.foreign import duckdb_files, postgres
 from omnigraph_sql.engines.foreign.addresses import address, is_postgres
-from omnigraph_sql.engines.foreign.files import CsvOptions, locate, open_files
+from omnigraph_sql.engines.foreign.files import open_files
+from omnigraph_sql.engines.foreign.locations import CsvOptions, locate
 from omnigraph_sql.engines.foreign.memory import is_arrow, keep_rows
 from omnigraph_sql.engines.foreign.model import Foreign, ForeignTable
 from omnigraph_sql.engines.foreign.names import parse_table

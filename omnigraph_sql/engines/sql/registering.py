@@ -10,7 +10,7 @@ import pyarrow.dataset as pads
 from datafusion import SessionContext, udf, udtf
 from datafusion.expr import Placeholder
 
-from omnigraph_sql.engines.sql.apart import apart
+from omnigraph_sql.engines.apart import apart
 from omnigraph_sql.engines.sql.catalog import Session
 from omnigraph_sql.engines.sql.functions import FUNCTIONS, SCALARS, ScalarFunction, TableFunction
 from omnigraph_sql.engines.sql.pins import Pins

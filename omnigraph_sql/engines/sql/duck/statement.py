@@ -16,6 +16,7 @@ import pyarrow as pa
 from omnigraph_sql.engines.duckdb import Fetching, duck_value
 from omnigraph_sql.engines.duckdb_connections import Connection
 from omnigraph_sql.engines.execution import Clock, Execution
+from omnigraph_sql.engines.foreign.blaming import blamed
 from omnigraph_sql.engines.foreign.registry import SCHEMA as FOREIGN
 from omnigraph_sql.engines.resources import BATCH_ROWS
 from omnigraph_sql.engines.sql.context import CATALOG, scalar
@@ -139,7 +140,8 @@ class Running:
 
     def described(self, cause: BaseException) -> OmnigraphError:
         """Why it failed."""
-        return self.worker.current.pins.reason() or refused(str(cause), self._columns)
+        pins = self.worker.current.pins
+        return pins.reason() or blamed(str(cause), pins.reading) or refused(str(cause), self._columns)
 
     def _columns(self) -> list[str]:
         """The columns of the tables that it names."""
