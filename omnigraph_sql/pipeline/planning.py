@@ -202,7 +202,9 @@ def _check_values(plan: Plan, graph: Graph) -> None:
         sql = mapped_sql(each.target.mapping, each.columns, source.declared, "duckdb")
         try:
             found = mapped_schema(sql, raw, source.prepare(each.columns))
-            check_table(each.target.table_key, Placed(found.empty_table().to_reader(), source.source.is_text), graph.catalog)
+            rows = Placed(found.empty_table().to_reader(), source.source.is_text)
+            # Tasks of Spark compute no vectors.
+            check_table(each.target.table_key, rows, graph.catalog, computes=plan.engine == "local")
         except (BadRequest, ValidationFailed) as error:
             place = f"{plan.pipeline.path}: `{each.target.place}`"
             raise Configuration(f"{place}: {error.message}", what=each.target.place, hint=error.hint) from None

@@ -66,9 +66,9 @@ def type_named(catalog: Catalog, name: str) -> NodeType | EdgeType:
     return _layout(Layouts(catalog), name).type
 
 
-def check_table(name: str, source: Any, catalog: Catalog) -> None:
+def check_table(name: str, source: Any, catalog: Catalog, *, computes: bool = False) -> None:
     """Raise what `read_tables` would about a whole table, whatever its rows are. Reads none of them."""
-    layout = _layout(Layouts(catalog, computes=False), name)
+    layout = _layout(Layouts(catalog, computes=computes), name)
     with opened(source, layout.key, [*layout.properties, "id", "src", "dst"]) as stream:
         _TableReader(layout, stream, Faults(None, ROWS, None), DEFAULT_LIMITS).check()
 
