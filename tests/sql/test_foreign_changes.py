@@ -256,6 +256,18 @@ def test_parquet_files_that_break(graph: Graph, tmp_path: Path, engine: Any) -> 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("values", [["7"], [1.5], [True]])
+def test_a_column_of_parquet_that_holds_something_else(graph: Graph, tmp_path: Path, engine: Any, values: list[Any]) -> None:
+    write(tmp_path / "a.parquet", [1])
+    graph.register("it", tmp_path / "a.parquet")
+    pq.write_table(pa.table({"a": values}), tmp_path / "a.parquet")
+    with pytest.raises(errors.SourceFailed, match=r"the column `a` of .*a\.parquet is \w+, and not int64"):
+        graph.sql("SELECT a FROM it", engine=engine).to_pylist()
+    pq.write_table(pa.table({"a": pa.array([3], pa.int16())}), tmp_path / "a.parquet")
+    assert graph.sql("SELECT a FROM it", engine=engine).to_pylist() == [{"a": 3}]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_parquet_file_that_is_damaged_inside(graph: Graph, tmp_path: Path, engine: Any) -> None:
     path = tmp_path / "a.parquet"
     write(path, list(range(10_000)))

@@ -163,7 +163,7 @@ def _opened(
 
 def _opened_parquet(reader: Reader, files: list[Path]) -> tuple[pa.Schema, ParquetFooters]:
     schema = reader.schema(files)
-    return schema, ParquetFooters(schema.names)
+    return schema, ParquetFooters(schema)
 
 
 def _opened_csv(reader: Reader, location: Location, csv: CsvOptions, files: list[Path]) -> tuple[pa.Schema, CsvHeaders]:
