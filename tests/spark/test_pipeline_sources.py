@@ -197,7 +197,7 @@ def test_a_table_of_a_database_by_jdbc(world: World, spark: SparkSession) -> Non
         read(world, columns=columns, **source | {"table": "NOTHING"})
     assert isinstance(raised.value, errors.Configuration)
     query = """select "name", 1 / ("age" - 30) as "age" from PEOPLE"""
-    failing = {"format": "jdbc", "uri": uri, "options": options | {"query": query}}
+    failing: dict[str, Any] = {"format": "jdbc", "uri": uri, "options": options | {"query": query}}
     with pytest.raises(errors.SourceFailed, match=r"`nodes\[0\]`: the source `people` cannot be read: .*divide by zero"):
         read(world, columns=columns, **failing)
 
