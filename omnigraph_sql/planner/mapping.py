@@ -40,8 +40,16 @@ _WHOLE: Final = r"^ *[+-]?[0-9]+ *\z"
 _FRACTION: Final = (
     r"^ *[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF]([iI][nN][iI][tT][yY])?) *\z"
 )
-_FORMS: Final = ((exp.DataType.INTEGER_TYPES - {exp.DType.BIT}, _WHOLE), (exp.DataType.FLOAT_TYPES, _FRACTION))
-"""How numbers are written. DuckDB would round 3.5 and read 0x10 and 1_000, Spark 1.5d."""
+_DAY: Final = r"^ *[0-9]{4}-[0-9]{1,2}-[0-9]{1,2} *\z"
+_CLOCK: Final = r"[ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
+_TIME: Final = rf"^[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}({_CLOCK})?\z"
+_FORMS: Final = (
+    (exp.DataType.INTEGER_TYPES - {exp.DType.BIT}, _WHOLE),
+    (exp.DataType.FLOAT_TYPES, _FRACTION),
+    ({exp.DType.DATE}, _DAY),
+    ({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ}, _TIME),
+)
+"""How numbers, days and times are written. DuckDB would round 3.5 and read 0x10, 1_000 and 2024/1/5, Spark 1.5d and 2024."""
 _REFUSED: Final[tuple[tuple[type[Any], str], ...]] = (
     (exp.Query, "a query"),
     (exp.Window, "a window function"),
