@@ -108,6 +108,7 @@ def test_duckdb_draws_no_bar(uri: str) -> None:
 # Short on one branch, known to be so, and endless on the other.
 ALTERNATING = f"""
 import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background lets it be ignored
 def ask(branch, **limits):
     return graph.sql({ENDLESS!r}, branch=branch, engine="duckdb", **limits).to_pylist()
 graph.sql('select count(*) from "P"', engine="duckdb")

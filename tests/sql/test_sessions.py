@@ -231,6 +231,25 @@ def test_a_graph_takes_the_place_of_no_other_catalog(graph: og.Graph, open_sessi
     assert graph.attach(session) == "graph"
 
 
+@pytest.mark.parametrize("open_session", [SessionContext, duckdb.connect])
+@pytest.mark.parametrize("alias", [None, "a"])
+def test_a_graph_takes_the_place_of_no_other_graph(
+    graph: og.Graph, tmp_path: Path, open_session: Any, alias: str | None
+) -> None:
+    session = open_session()
+    name = graph.attach(session, alias=alias)
+
+    with og.init(tmp_path / "other", "node Person { name: String @key }") as other:
+        with pytest.raises(Conflict, match=f"has a catalog `{name}` already") as caught:
+            other.attach(session, alias=alias)
+        assert caught.value.reason == "name_taken"
+        assert other.attach(session, alias="b") == "b"
+    with og.connect(graph.uri, read_only=True) as again:
+        assert again.attach(session, alias=alias) == name
+    rows = session.sql(f'select count(*) as n from {name}.main."Person"').to_arrow_table().to_pylist()
+    assert rows == [{"n": 3}]
+
+
 def test_a_connection_of_a_graph_hands_instants_to_python(graph: og.Graph) -> None:
     """DuckDB needs pytz for that and does not depend on it, so the extra brings it."""
     with graph.duckdb() as connection:

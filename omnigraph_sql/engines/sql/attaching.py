@@ -25,7 +25,7 @@ def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
         hint = "give a datafusion.SessionContext or a connection of duckdb.connect()"
         raise BadRequest(f"a graph cannot be attached to a {type(session).__name__}", hint=hint)
     known = _GRAPHS.setdefault(session, {})
-    if name not in known and name.lower() in _catalogs(session):
+    if not _is_of(known[name], source) if name in known else name.lower() in _catalogs(session):
         text = f"the session has a catalog `{name}` already"
         raise Conflict(text, reason="name_taken", hint="attach the graph with another alias=")
     plain = ("",) if next(iter(known), name) == name else ()
@@ -38,6 +38,11 @@ def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
 def opened(session: Any, name: str, graph: Any) -> None:
     """A session of our own has a graph: to attach it again shows it anew."""
     _GRAPHS.setdefault(session, {})[name] = graph
+
+
+def _is_of(graph: Any, source: Source) -> bool:
+    """Whether an attached graph is that of a source, through whichever handle."""
+    return str(graph.pins.source.storage.objects.root) == str(source.storage.objects.root)
 
 
 def _catalogs(session: Any) -> set[str]:

@@ -22,7 +22,7 @@ class AttachedDuck:
     def __init__(
         self, duck: DuckDBPyConnection, source: Source, alias: str, own: Ref, prefixes: tuple[str, ...] = ("",)
     ) -> None:
-        pins = Pins(source, own)
+        self.pins = pins = Pins(source, own)
         tables = Tables(duck, alias)
         catalog, schema = duck.execute("SELECT current_catalog(), current_schema()").fetchall()[0]
         tables.everything(pins, pins.schema_names())
