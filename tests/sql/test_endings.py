@@ -205,7 +205,7 @@ INTERRUPTED = """
 import importlib.util, os, signal, sys
 class Interrupting:
     def find_spec(self, name, path, target=None):
-        if name != "datafusion._internal":
+        if name != PART:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -232,6 +232,18 @@ except KeyboardInterrupt:
     ],
 )
 def test_an_interrupt_during_the_first_statement_does_not_break_the_next(uri: str, ask: str) -> None:
-    ended = run(uri, f"ask = {ask}", INTERRUPTED)
+    ended = run(uri, f"ask = {ask}; PART = 'datafusion._internal'", INTERRUPTED)
+
+    assert (ended.stdout, ended.stderr) == ("[{'n': 20000}]\n", "")
+
+
+def test_an_interrupt_while_a_graph_is_opened_does_not_break_the_next(uri: str) -> None:
+    text = f"""
+import omnigraph_sql as og
+PART = "lance.lance"
+def ask():
+    return og.connect({uri!r}, read_only=True).sql('select count(*) as n from "P"')
+{INTERRUPTED}"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
 
     assert (ended.stdout, ended.stderr) == ("[{'n': 20000}]\n", "")

@@ -6,7 +6,7 @@ import sys
 import weakref
 from typing import Any
 
-from omnigraph_sql.engines.sql.names import Ref
+from omnigraph_sql.engines.sql.names import Ref, check_given
 from omnigraph_sql.engines.sql.pins import Source
 from omnigraph_sql.errors import BadRequest, Conflict
 
@@ -20,6 +20,7 @@ Those of a graph that was given a name have it, too.
 def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
     """Make a graph known in a session of DataFusion or DuckDB."""
     name = alias or "graph"
+    check_given("alias", name, str, "a text")
     make = _datafusion if _is("datafusion", "SessionContext", session) else _duckdb
     if make is _duckdb and not _is("duckdb", "DuckDBPyConnection", session):
         hint = "give a datafusion.SessionContext or a connection of duckdb.connect()"
