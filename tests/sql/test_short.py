@@ -53,7 +53,7 @@ def connection() -> Connection:
 
 @pytest.fixture
 def keyboard() -> Iterator[None]:
-    """Whoever starts the tests in the background may have let signals be ignored."""
+    """The driver of Postgres, which other tests import, keeps interrupts from those who wait for a lock."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
