@@ -66,9 +66,9 @@ def shown(table: Foreign) -> ForeignTable:
     return ForeignTable(table.name, table.kind, table.shown, table.schema, table.last_sql)
 
 
-def _check_name(name: str, taken: Mapping[str, str]) -> None:
-    if not name:
-        raise BadRequest("a foreign table needs a name", hint='write register("NAME", SOURCE)')
+def _check_name(name: object, taken: Mapping[str, str]) -> None:
+    if not isinstance(name, str) or not name:
+        raise BadRequest("a foreign table needs a name that is a text", hint='write register("NAME", SOURCE)')
     for other, what in taken.items():
         if other.casefold() == name.casefold():
             text = f"`{name}` cannot be the name of a foreign table: there is a {what} `{other}`"

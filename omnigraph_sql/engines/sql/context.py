@@ -21,7 +21,7 @@ from omnigraph_sql.engines.sql.refusals import refused
 from omnigraph_sql.engines.sql.registering import register_functions
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.planner.statements import is_sampled, translated_sql
+from omnigraph_sql.planner.statements import is_sampled, state_written, translated_sql
 
 CATALOG = "graph"
 _CATALOG = re.compile(r"table '([^.']+)\.[^']*\.[^']*' not found")
@@ -48,7 +48,8 @@ class Attached:
         self.pins.reading.is_ours = is_heard
         self._depth = 0
         self._inner: dict[Place, tuple[SessionContext, _Seen]] = {}
-        context.register_catalog_provider(alias, GraphCatalog(self))
+        for name in dict.fromkeys((alias, alias.lower())):  # DataFusion makes names small that are not quoted
+            context.register_catalog_provider(name, GraphCatalog(self))
         for prefix in prefixes:
             register_functions(context, self, prefix)
 
@@ -158,6 +159,9 @@ class GraphContext(SessionContext):
                 catalog = _CATALOG.search(str(error))
                 if catalog is not None and catalog[1] not in self.catalog_names():
                     raise unknown("catalog", catalog[1], self.catalog_names()) from None
+                state = state_written(text)
+                if state is not None:
+                    pins.find(Place(pins.own), state)  # raises, with what to write
                 raise refused(str(error), text) from error
 
 
@@ -170,7 +174,7 @@ def scalar(name: str, value: Any) -> pa.Scalar:
     """A parameter as a value of Arrow."""
     try:
         return pa.scalar(value)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeError) as error:
         hint = "give a plain value, or one of pyarrow.scalar"
         raise BadRequest(f"the parameter `{name}` cannot be bound: {error}", hint=hint) from None
 
