@@ -247,3 +247,23 @@ def ask():
     ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
 
     assert (ended.stdout, ended.stderr) == ("[{'n': 20000}]\n", "")
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_an_interrupt_wakes_a_statement_also_when_postgres_was_asked(uri: str, engine: str) -> None:
+    ended = run(
+        uri,
+        "import os, signal, threading",
+        "try:",
+        "    graph.register('t', 'postgresql://127.0.0.1:1/none?connect_timeout=2', table='t')",
+        "except og.errors.SourceFailed:",
+        "    print('it is down')",
+        "threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()",
+        "try:",
+        f"    graph.sql({ENDLESS!r}, engine={engine!r})",
+        "except KeyboardInterrupt:",
+        "    print('interrupted')",
+        "    os._exit(0)",
+    )
+
+    assert (ended.stdout, ended.stderr) == ("it is down\ninterrupted\n", "")
