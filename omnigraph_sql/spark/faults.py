@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from omnigraph_sql.engines.limits import limits
-from omnigraph_sql.engines.spark.failures import told
+from omnigraph_sql.engines.spark.failures import typed_errors, whole_text
 from omnigraph_sql.engines.spark.reports import of_cluster
 from omnigraph_sql.errors import BadRequest, Configuration, OmnigraphError, SourceFailed, Storage
 from omnigraph_sql.pipeline.planning import PlannedSource, PlannedTarget
@@ -27,7 +27,7 @@ def placed(path: object, target: PlannedTarget, source: PlannedSource) -> Iterat
     """What Spark raises inside is told as an error of ours that names the target or the source."""
     place = f"{path}: `{target.target.place}`"
     try:
-        with told():
+        with typed_errors():
             yield
     except BadRequest as error:
         raise BadRequest(f"{place}: {error.message}", hint=error.hint) from error
@@ -47,7 +47,7 @@ def opening(path: object, source: PlannedSource) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OmnigraphError) or not _is_of_spark(error):
             raise
-        text = _text(error)
+        text = whole_text(error)
         found = of_cluster(text, limits().memory, "pipeline")
         if found is None:
             said = f"{path}: `sources.{given.name}` cannot be read: {_sentence(text)}"
@@ -59,7 +59,7 @@ def _fault(error: Exception, place: str, target: PlannedTarget, source: PlannedS
     """None for what is not Spark's: an error of ours, or a defect."""
     if isinstance(error, OmnigraphError) or not _is_of_spark(error):
         return None
-    text = _text(error)
+    text = whole_text(error)
     found = of_cluster(text, limits().memory, "pipeline")
     if found is not None:
         return found
@@ -98,16 +98,6 @@ def _is_of_python(error: Exception) -> bool:
     from pyspark.errors import PythonException
 
     return isinstance(error, PythonException)
-
-
-def _text(error: Exception) -> str:
-    """Everything that Spark says: what came from Java says most of it in its causes."""
-    texts = [str(error)]
-    cause = getattr(error, "java_exception", None)
-    while cause is not None:
-        texts.append(f"Caused by: {cause.toString()}")
-        cause = cause.getCause()
-    return "\n".join(texts)
 
 
 def _sentence(text: str) -> str:

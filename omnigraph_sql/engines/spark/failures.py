@@ -46,14 +46,10 @@ def typed_errors() -> Iterator[None]:
     except OmnigraphError:
         raise
     except Exception as error:
-        found = restored(_text(error))
+        found = restored(whole_text(error))
         if found is None:
             raise
         raise found from _telling(found, error)
-
-
-told = typed_errors
-"""The same, for the rooms that start jobs themselves."""
 
 
 def _telling(found: OmnigraphError, cause: BaseException) -> BaseException | None:
@@ -74,11 +70,11 @@ def restored(text: str) -> OmnigraphError | None:
     return made
 
 
-def _text(error: BaseException) -> str:
-    """Everything that an error of Spark says; what came from Java says most of it elsewhere."""
+def whole_text(error: BaseException) -> str:
+    """Everything that an error of Spark says; what came from Java says most of it in its causes."""
     texts = [str(error)]
     cause = getattr(error, "java_exception", None)
     while cause is not None:
-        texts.append(str(cause.toString()))
+        texts.append(f"Caused by: {cause.toString()}")
         cause = cause.getCause()
     return "\n".join(texts)
