@@ -174,9 +174,12 @@ def test_a_default_or_a_vector_that_is_computed_need_no_column(tmp_path: Path) -
     nodes = [PEOPLE | {"columns": ["name"]}]
     edges = [KNOWS | {"from": "people", "columns": {}}]
 
-    assert validate(world.pipeline(nodes=nodes), engine="spark").unchecked == ()
-    with pytest.raises(errors.Configuration, match=r"edges\[0\].columns` lacks `since`"):
-        validate(world.pipeline(nodes=nodes, edges=edges), engine="spark")
+    assert validate(world.pipeline(nodes=nodes), engine="local").unchecked == ()
+    with pytest.raises(errors.Configuration, match="the column `vec` is missing"):  # tasks of Spark compute no vectors
+        validate(world.pipeline(nodes=nodes), engine="spark")
+    for engine in ("local", "spark"):
+        with pytest.raises(errors.Configuration, match=r"edges\[0\].columns` lacks `since`"):
+            validate(world.pipeline(nodes=nodes, edges=edges), engine=engine)
 
 
 def test_a_column_that_a_header_lacks_is_found_without_reading_rows(world: World) -> None:
