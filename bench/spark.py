@@ -38,7 +38,7 @@ INTRO = (
 PACKAGES = ("omnigraph-sql", "pyspark", "pylance", "pyarrow", "duckdb")
 ROWS = 2_000_000
 NODES, EDGES = 2_000_000, 5_000_000
-REPEAT = 5
+REPEAT = 11
 _ADOPT = 36
 """PR_SET_CHILD_SUBREAPER of Linux."""
 SCHEMA = """

@@ -38,7 +38,7 @@ from omnigraph_sql.writes.recovery import sweep
 from omnigraph_sql.writes.rejects import RejectLimit, Rejects, RejectTarget
 from omnigraph_sql.writes.relational import RelationalWriter
 from omnigraph_sql.writes.staged import StagedLoad, Step, publish_staged, stage_load
-from omnigraph_sql.writes.unpublished import abandoned, discard, record, staged_snapshot
+from omnigraph_sql.writes.unpublished import abandoned, discard, record, staged_snapshot, take_over
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -298,8 +298,24 @@ class Graph(SqlDoor, MaintenanceDoor):
         self._require_writable()
         found = abandoned(self._engine, idempotency_key)
         for each in found:
-            discard(self._engine, each)
+            discard(self._engine, each.load)
         return len(found)
+
+    def note_staged(self, staged: StagedLoad, notes: Any) -> None:
+        """Keep something with a staged load that has an idempotency key, for whoever takes it over; it must suit JSON."""
+        self._require_writable()
+        record(self._engine, staged, notes)
+
+    def take_over(self, idempotency_key: str, wanted: Callable[[Any], bool]) -> tuple[StagedLoad, Any] | None:
+        """A load of this key that a process that has ended left, staged and noted, if its notes are wanted.
+
+        It is this process's to publish or discard then. It must stand on the present state of its branch.
+        """
+        self._require_writable()
+        for each in abandoned(self._engine, idempotency_key):
+            if each.notes is not None and wanted(each.notes) and take_over(self._engine, each):
+                return each.load, each.notes
+        return None
 
     def published(self, idempotency_key: str, branch: str = MAIN) -> Commit | None:
         """The commit of a branch that was published with an idempotency key, if there is one."""

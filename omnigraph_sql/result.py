@@ -203,6 +203,9 @@ class Result:
                 raise BadRequest("the query was cancelled", hint="run it again")
             source, self._fresh = self._fresh, None
         source = self._run() if source is None else source
+        if self._is_cancelled:  # while it began
+            source.close()
+            raise BadRequest("the query was cancelled", hint="run it again")
         if not source.is_done:
             self._taken.add(source)
         return source

@@ -20,7 +20,7 @@ from omnigraph_sql.engines.orders import Order
 from omnigraph_sql.engines.scope import Scope
 from omnigraph_sql.engines.sql.choosing import Statements, statements_of
 from omnigraph_sql.engines.sql.functions import CHANGES
-from omnigraph_sql.engines.sql.names import Ref
+from omnigraph_sql.engines.sql.names import Ref, check_given
 from omnigraph_sql.engines.sql.orders import Statement
 from omnigraph_sql.errors import BadRequest, NotFound
 from omnigraph_sql.history.commits import history
@@ -132,6 +132,8 @@ class Sessions:
 
     def sql(self, text: str, params: Mapping[str, Any] | None, own: Ref, engine: str, allowed: Limits) -> Result:
         """Run a statement that only reads."""
+        check_given("an SQL statement", text, str, "a text")
+        check_given("params", params or {}, Mapping, "a mapping from names to values")
         if engine not in self._statements:
             self._statements[engine] = statements_of(engine, self._source)
         runner = self._statements[engine]

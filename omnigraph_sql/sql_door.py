@@ -160,6 +160,7 @@ class SqlDoor:
         return self._sql
 
     def _previewed(self, snapshot: Snapshot) -> Preview:
+        import_whole("datafusion")
         from omnigraph_sql.engines.choosing import Engines
         from omnigraph_sql.sessions import Sessions
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import re
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -20,7 +21,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from omnigraph_compiler import ir
 from omnigraph_sql.engines.binding import Binding, bind_names
-from omnigraph_sql.engines.duckdb_connections import IDLE, Connection
+from omnigraph_sql.engines.duckdb_connections import IDLE, Connection, heeding_keyboard
 from omnigraph_sql.engines.execution import Execution, defect, guarded, translate
 from omnigraph_sql.engines.fitting import fit
 from omnigraph_sql.engines.limits import parse_size
@@ -28,8 +29,9 @@ from omnigraph_sql.engines.orders import READ_AHEAD_ROWS, Order
 from omnigraph_sql.engines.planning import Planned, Plans
 from omnigraph_sql.engines.resources import BATCH_ROWS, Resources
 from omnigraph_sql.engines.scope import Array, Scope
-from omnigraph_sql.engines.streaming import Fetched, Portion, Stream, awaited
+from omnigraph_sql.engines.streaming import Fetched, Portion, Stream, Waiting, awaited
 from omnigraph_sql.engines.threads import in_thread
+from omnigraph_sql.engines.watching import Watched
 from omnigraph_sql.engines.weights import too_many
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.explanation import Explanation
@@ -41,6 +43,8 @@ T = TypeVar("T")
 _DIALECT = DIALECTS["duckdb"]
 _VECTOR_ROWS = 2048
 """How many rows DuckDB works on at a time."""
+_SHORT_SECONDS = 0.05
+"""What is known to be short and is not done by then is left to another thread."""
 _EXHAUSTED = re.compile(r"of size ([0-9.]+ [KMGT]?i?B\w*) \(([0-9.]+ [KMGT]?i?B\w*)/")
 _TYPES = {
     pa.null(): sqltypes.SQLNULL,
@@ -141,12 +145,13 @@ class Session:
     def finished(self) -> None:
         """All rows were given: DuckDB forgets the names, and others may make use of the connection."""
         duck = self.connection.duck
-        for name in self.binding.relations:
-            duck.unregister(name)
-        for name, _ in self.planned.stages:
-            duck.execute(f"DROP TABLE {name}")
-        for name in self.binding.functions:
-            duck.remove_function(_DIALECT.function(name))
+        with heeding_keyboard():
+            for name in self.binding.relations:
+                duck.unregister(name)
+            for name, _ in self.planned.stages:
+                duck.execute(f"DROP TABLE {name}")
+            for name in self.binding.functions:
+                duck.remove_function(_DIALECT.function(name))
         IDLE.give(self.connection)
 
 
@@ -162,7 +167,7 @@ class Beginning(Protocol):
         """How many rows a batch has, if there are so many."""
 
     def is_short(self) -> bool:
-        """Whether it is known to be done in a moment."""
+        """Whether it is likely to be done in a moment. Asked once before it begins: it is no longer so if it begins anew."""
 
     def begin(self, execution: Execution) -> pa.RecordBatchReader:
         """The rows as they come."""
@@ -178,17 +183,35 @@ class Fetching:
         self._is_busy = self._is_closed = False
         _LIVE.add(self)
 
-    def ask(self, portion: Portion) -> Future[Fetched]:
-        """Read in a thread that nobody has to wait for: DuckDB itself cannot be left in the middle."""
+    def ask(self, portion: Portion) -> Waiting[Fetched]:
+        """Read in a thread that nobody has to wait for: DuckDB itself cannot be left in the middle.
+
+        What is short is read by whoever asks for the result: to wait for another thread is a good part of the time it takes.
+        """
+        if self._session.connection.reader is None and self._session.is_short():
+            return _Here(self, portion)
         return in_thread(partial(self.fetch, portion), self._session.connection.interrupt)
+
+    def ask_anew(self, portion: Portion) -> Future[Fetched]:
+        """Give up what was begun, and begin anew in another thread."""
+
+        def work() -> Fetched:
+            self._session.connection.drain()
+            return self._read(portion)
+
+        return in_thread(lambda: self._alone(work), self._session.connection.interrupt)
 
     def fetch(self, portion: Portion) -> Fetched:
         """The next batches, and whether they are the last."""
         return self._alone(lambda: self._read(portion))
 
-    def fetch_if_short(self, portion: Portion) -> Fetched | None:
-        """As `fetch`, if that is done in a moment; this thread can be interrupted only then."""
-        return self._alone(lambda: self._read(portion) if self._session.is_short() else None)
+    def fetch_watched(self, portion: Portion, watched: Watched) -> Fetched | None:
+        """As `fetch`; None if it was stopped because it took too long, and is to begin anew."""
+        return self._alone(lambda: self._read_watched(portion, watched))
+
+    def watched(self) -> Watched:
+        """Work of the connection that should be over in a moment."""
+        return Watched(self._session.connection.interrupt, _SHORT_SECONDS)
 
     def _alone(self, work: Callable[[], T]) -> T:
         """Do something while nobody else makes use of the connection."""
@@ -206,9 +229,23 @@ class Fetching:
             if is_closed:
                 self._session.connection.close()
 
+    def _read_watched(self, portion: Portion, watched: Watched) -> Fetched | None:
+        try:
+            with heeding_keyboard(), watched:
+                found = self._read(portion)
+        except Exception:
+            if not watched.is_late or self._execution.is_stopped:
+                raise
+        else:
+            is_last = found[1]
+            if is_last or not watched.is_late:
+                return found
+        return None
+
     def _read(self, portion: Portion) -> Fetched:
         connection = self._session.connection
         if connection.reader is None:
+            self._execution.going()
             connection.reader = self._session.begin(self._execution)
         batches: list[pa.RecordBatch] = []
         is_enough = portion.taken()
@@ -232,6 +269,33 @@ class Fetching:
             self._session.connection.close()
 
 
+class _Here:
+    """Rows that are likely to be there in a moment, read in the thread that asks for them; if they are not, in another."""
+
+    def __init__(self, fetching: Fetching, portion: Portion) -> None:
+        self._fetching = fetching
+        self._portion = portion
+        self._watched = fetching.watched()
+        self._elsewhere: Future[Fetched] | None = None
+        self._is_cancelled = False
+
+    def result(self, timeout: float | None = None) -> Fetched:
+        started = time.monotonic()
+        found = self._fetching.fetch_watched(self._portion, self._watched)
+        if found is not None:
+            return found
+        self._elsewhere = self._fetching.ask_anew(self._portion)
+        if self._is_cancelled:  # meanwhile
+            self._elsewhere.cancel()
+        return self._elsewhere.result(None if timeout is None else max(0.0, timeout - time.monotonic() + started))
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        self._watched.stop()
+        if self._elsewhere is not None:
+            self._elsewhere.cancel()
+
+
 _LIVE: weakref.WeakSet[Fetching] = weakref.WeakSet()
 
 
@@ -253,7 +317,7 @@ class DuckEngine:
         """Run a query until its first rows are there."""
 
         def run(execution: Execution) -> Stream:
-            with execution.clock.running():
+            with execution.clock.running(), heeding_keyboard():
                 session = self.session(order, execution)
             stream = Stream(Fetching(session, execution), session, execution, partial(_fit, order.schema, execution))
             stream.read_ahead(Portion(READ_AHEAD_ROWS))

@@ -8,7 +8,8 @@ import tempfile
 import threading
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,6 +22,23 @@ _IDLE = 8
 _EXIT_SECONDS = 2.0
 _lock = threading.RLock()
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+@contextmanager
+def heeding_keyboard() -> Iterator[None]:
+    """Let Ctrl-C be `KeyboardInterrupt`: DuckDB raises an error of its own if it comes while this thread is inside of it."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, RuntimeError, OSError) as error:
+        if threading.current_thread() is threading.main_thread() and _is_interrupt(error):
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _is_interrupt(error: Exception) -> bool:
+    """Whether DuckDB has noticed a signal, or something that it reads from was interrupted, which leaves only a text."""
+    text = str(error)
+    return "KeyboardInterrupt" in text or (type(error) is RuntimeError and text == "Query interrupted")
 
 
 class Connection:
@@ -62,11 +80,14 @@ class Connection:
                 is_first, self._is_open = self.is_mine(), False
             if is_first:
                 _open.discard(self)
-                self._drain()
+                self.drain()
                 self.duck.close()
 
-    def _drain(self) -> None:
-        """Stop the threads that prepare rows: to read waits for them, to drop the rows does not, and they crash."""
+    def drain(self) -> None:
+        """Give up rows that nobody has read, and stop the threads that prepare them.
+
+        To read waits for these, to drop the rows does not, and they crash.
+        """
         reader, self.reader = self.reader, None
         self.duck.interrupt()
         # Whatever it fails with, nobody waits for these rows any more.

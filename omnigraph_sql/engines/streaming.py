@@ -26,8 +26,6 @@ from omnigraph_sql.errors import BadRequest
 _EXIT_SECONDS = 2.0
 _LEAVING_SECONDS = 0.005
 _LONGEST_BATCH = 65_536
-_SURELY_SECONDS = 1.0
-"""With so much time left, what is short will be done."""
 T = TypeVar("T")
 Found_co = TypeVar("Found_co", covariant=True)
 
@@ -80,9 +78,6 @@ class Rows(Protocol):
     def fetch(self, portion: Portion) -> Fetched:
         """As `ask`, in this thread."""
 
-    def fetch_if_short(self, portion: Portion) -> Fetched | None:
-        """As `fetch`, where that takes no longer than to have it done by another thread; else None."""
-
     def close(self) -> None:
         """Stop the engine, whatever it is doing, and let go of it."""
 
@@ -106,10 +101,6 @@ class Awaited:
             if is_enough(batches[-1]):
                 return batches, False
         return batches, True
-
-    def fetch_if_short(self, portion: Portion) -> Fetched | None:  # noqa: ARG002
-        """How long it takes is not known."""
-        return None
 
     def close(self) -> None:
         """A stream that nobody holds stops."""
@@ -172,7 +163,7 @@ class Stream:
         """Wait for the first rows, or for all. What can be done in this thread saves waiting for others."""
         if not self.is_done:
             is_short = self._execution.left is not None
-            self._fetch(portion, self._run if is_short or self._is_alone else self._run_or_await)
+            self._fetch(portion, self._run if is_short or self._is_alone else self._await)
         self._execution.left = None
 
     @property
@@ -231,16 +222,6 @@ class Stream:
             _LIVE.discard(self)
             if session is not None:
                 session.finished()
-
-    def _run_or_await(self, source: Rows, portion: Portion) -> Fetched:
-        left = self._execution.clock.left
-        if left is None or left > _SURELY_SECONDS:
-            with translated(self._execution):
-                found = source.fetch_if_short(portion)
-            self._execution.going()
-            if found is not None:
-                return found
-        return self._await(source, portion)
 
     def _run(self, source: Rows, portion: Portion) -> Fetched:
         with translated(self._execution):

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import BadRequest, Conflict, NotFound, UnsupportedFormat
 from omnigraph_sql.manifest.journal import CommitGraph
@@ -91,7 +92,8 @@ class ManifestCoordinator:
             text = f"the branch `{branch}` has lost its files"
             hint = "restore __manifest from a copy of the graph, or delete the branch's file in __manifest/_refs/branches"
             return NotFound(text, what="branch", name=branch, hint=hint)
-        hint = f"there are {', '.join(self.branches())}"
+        known = self.branches()
+        hint = did_you_mean(branch, known) or f"there are {', '.join(known)}"
         return NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint)
 
     def _load(self, branch: str, opened: ManifestVersion, incarnation: str) -> Snapshot:

@@ -52,6 +52,8 @@ class Staging:
     load: StagedLoad
     sources: tuple[SourceCount, ...]
     tables: tuple[TableCount, ...]
+    resumed: bool = False
+    """Whether it went on with what a run that was killed had done."""
 
 
 class PipelineEngine(Protocol):

@@ -46,6 +46,16 @@ class PlannedSource:
     table: DatabaseTable | None = None
     """Of a database."""
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether its columns can be told from here, and not only by Spark."""
+        return bool(self.files) or self.table is not None
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Types of columns that are written as texts."""
+        return self.source.columns if self.source.is_text else {}
+
     def raw_batches(self, columns: Sequence[str], first: int, step: int, tally: Tally) -> pa.RecordBatchReader:
         """Its rows with some columns, read when they are asked for."""
         if self.table is not None:
@@ -94,6 +104,8 @@ class Plan:
     """None when nothing tells two runs apart: then every run loads its data."""
     sources: Mapping[str, PlannedSource]
     targets: tuple[PlannedTarget, ...]
+    inputs: str | None = None
+    """The same as long as what is loaded is the same; None if an input is not made of files, so that nothing tells."""
 
     @property
     def dialect(self) -> MappingDialect:
@@ -102,6 +114,11 @@ class Plan:
     @property
     def mode(self) -> LoadMode:
         return self.pipeline.mode
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Sources that only Spark can look at: what their targets make of them is not known before a run."""
+        return tuple(name for name, each in self.sources.items() if not each.is_seen)
 
     def to_dict(self) -> dict[str, Any]:
         pipeline = self.pipeline
@@ -154,7 +171,9 @@ def make_plan(
     sources = {name: _source(given, source, engine) for name, source in given.sources.items()}
     targets = tuple(_target(given, target, sources[target.source], ENGINES[engine]) for target in given.targets)
     name = given.branch if branch is None else branch
-    return Plan(given, engine, name, key or given.key or _derived_key(given, sources.values()), sources, targets)
+    inputs = _inputs(given, sources.values())
+    derived = None if inputs is None else f"pipeline-{inputs}"
+    return Plan(given, engine, name, key or given.key or derived, sources, targets, inputs)
 
 
 def validate(
@@ -168,16 +187,24 @@ def validate(
 
 
 def _check_values(plan: Plan, graph: Graph) -> None:
-    """Raise if an expression cannot be understood, or gives what its property cannot take."""
+    """Raise if an expression cannot be understood, or gives what its property cannot take.
+
+    Expressions are DuckDB's SQL whatever runs them, so DuckDB tells; it can, where the columns of the source are known.
+    """
     require_duckdb()
     from omnigraph_sql.engines.ingest.duckdb import mapped_schema
 
     for each in plan.targets:
         source = plan.sources[each.target.source]
+        if not source.is_seen:
+            continue
         raw = source.raw_batches(each.columns, 0, 1, Tally()).schema
+        sql = mapped_sql(each.target.mapping, each.columns, source.declared, "duckdb")
         try:
-            found = mapped_schema(each.sql, raw, source.prepare(each.columns))
-            check_table(each.target.table_key, Placed(found.empty_table().to_reader(), source.source.is_text), graph.catalog)
+            found = mapped_schema(sql, raw, source.prepare(each.columns))
+            rows = Placed(found.empty_table().to_reader(), source.source.is_text)
+            # Tasks of Spark compute no vectors.
+            check_table(each.target.table_key, rows, graph.catalog, computes=plan.engine == "local")
         except (BadRequest, ValidationFailed) as error:
             place = f"{plan.pipeline.path}: `{each.target.place}`"
             raise Configuration(f"{place}: {error.message}", what=each.target.place, hint=error.hint) from None
@@ -197,8 +224,7 @@ def check_graph(plan: Plan, graph: Graph) -> None:
             f"{pipeline.path}: `base` names no branch: {base}", what="branch", name=base, hint=did_you_mean(base, branches)
         )
     _check_tests(plan, graph, plan.branch if plan.branch in branches else str(pipeline.base))
-    if plan.engine == "local":
-        _check_values(plan, graph)
+    _check_values(plan, graph)
 
 
 def _check_tests(plan: Plan, graph: Graph, branch: str) -> None:
@@ -216,7 +242,7 @@ def _source(pipeline: Pipeline, source: Source, engine: str) -> PlannedSource:
     if engine == "local" and not source.is_local:
         hint = did_you_mean(source.format, (*FILE_FORMATS, POSTGRES)) or "run it with the engine spark"
         raise Configuration(f"{place} has the format {source.format}, which only Spark reads", what=source.name, hint=hint)
-    if source.format == POSTGRES and engine == "local":
+    if source.format == POSTGRES:
         assert source.uri is not None
         assert source.table is not None
         table = open_table(source.name, source.uri, source.table)
@@ -263,8 +289,8 @@ def _target(pipeline: Pipeline, target: Target, planned: PlannedSource, dialect:
     read = columns_read(target.mapping)
     if planned.columns is not None:
         read = list(dict.fromkeys(_column(pipeline, target.place, name, planned.columns) for name in read))
-    declared = {name: kind for name, kind in planned.source.columns.items() if planned.source.is_text}
-    return PlannedTarget(target, tuple(read), mapped_sql(target.mapping, read, declared, dialect, pretty=True))
+    sql = mapped_sql(target.mapping, read, planned.declared, dialect, pretty=True)
+    return PlannedTarget(target, tuple(read), sql)
 
 
 def _column(pipeline: Pipeline, place: str, name: str, known: Sequence[str]) -> str:
@@ -280,8 +306,17 @@ def _column(pipeline: Pipeline, place: str, name: str, known: Sequence[str]) -> 
     )
 
 
-def _derived_key(pipeline: Pipeline, sources: Iterable[PlannedSource]) -> str | None:
-    """A key that is the same as long as the file and its inputs are; None if an input is not made of files."""
+def run_identity(graph: Graph, plan: Plan) -> list[str] | None:
+    """What a run must have in common with another to go on with its work; None if nothing tells."""
+    if plan.key is None or plan.inputs is None:
+        return None
+    rule = plan.pipeline.rejects
+    rejects = "" if rule is None else f"{rule.to} {rule.limit}"
+    return [plan.key, plan.inputs, plan.engine, plan.branch, graph.catalog.schema_hash, rejects]
+
+
+def _inputs(pipeline: Pipeline, sources: Iterable[PlannedSource]) -> str | None:
+    """A text that is the same as long as the file and its inputs are; None if an input is not made of files."""
     inputs = []
     for each in sources:
         if not each.files:
@@ -291,4 +326,4 @@ def _derived_key(pipeline: Pipeline, sources: Iterable[PlannedSource]) -> str | 
             inputs.append([os.path.relpath(path, pipeline.path.parent), found.st_size, found.st_mtime_ns])
     document = {name: pipeline.document.get(name) for name in _LOADED}
     text = json.dumps([document, inputs], sort_keys=True, default=str)
-    return f"pipeline-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

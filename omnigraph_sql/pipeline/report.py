@@ -53,6 +53,8 @@ class RunReport:
     """The tests that passed."""
     seconds: Mapping[str, float]
     """By stage."""
+    resumed: bool = False
+    """Whether it went on with what a run that was killed had staged."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -63,6 +65,7 @@ class RunReport:
             "engine": self.engine,
             "key": self.key,
             "replayed": self.replayed,
+            "resumed": self.resumed,
             "commit": None if self.commit is None else self.commit.to_dict(),
             "sources": [vars(each) for each in self.sources],
             "tables": [vars(each) for each in self.tables],
@@ -86,6 +89,8 @@ class RunReport:
         ]
         widths = [max(len(row[place]) for row in rows) for place in range(5)]
         lines += ["", *("  ".join(_padded(row, widths)).rstrip() for row in rows), ""]
+        if self.resumed:
+            lines.append("went on with what a run that was killed had done")
         if self.branch_created:
             lines.append(f"created the branch {self.branch}")
         if self.rejected:

@@ -14,8 +14,8 @@ from omnigraph_sql.errors import DataTestFailed, OmnigraphError
 from omnigraph_sql.graph import Graph, connect
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.pipeline.engines import Job, Progress, Staging, engine_named
-from omnigraph_sql.pipeline.planning import Plan, check_graph, make_plan
-from omnigraph_sql.pipeline.report import RunReport
+from omnigraph_sql.pipeline.planning import Plan, check_graph, make_plan, run_identity
+from omnigraph_sql.pipeline.report import RunReport, SourceCount, TableCount
 from omnigraph_sql.pipeline.spec import DataTest, Pipeline
 from omnigraph_sql.result import Result
 from omnigraph_sql.writes.rejects import Rejects
@@ -36,7 +36,8 @@ def run_pipeline(
 ) -> RunReport:
     """Run a pipeline: everything it declares is published in one commit, or nothing is.
 
-    A run whose key was published before does nothing. What an earlier run of the key left when it was killed is removed.
+    A run whose key was published before does nothing. What an earlier run of the key had done when it was killed is made use
+    of if it was about the same inputs, and removed otherwise.
     `progress` is called from this thread or another with each stage as it begins, and with the rows that were read.
     """
     plan = make_plan(pipeline, engine=engine, branch=branch, key=key)
@@ -45,15 +46,29 @@ def run_pipeline(
         check_graph(plan, graph)
         exists = plan.branch in graph.branches()
         known = graph.published(plan.key, plan.branch) if plan.key is not None and exists else None
+        left = None if known is not None else _left(graph, plan)
         if plan.key is not None:
             graph.discard_abandoned(plan.key)
         if known is not None:
             return _report(graph, plan, known)
         run = _Run(graph, plan, actor, _Clock(progress or (lambda _: None)), created=not exists)
         with run.branch():
-            staging = runner.stage(run.job(master))
+            staging = left or runner.stage(run.job(master))
             with run.discarding(staging):
                 return run.finish(staging)
+
+
+def _left(graph: Graph, plan: Plan) -> Staging | None:
+    """What a run that was killed had staged, and only had to test and publish."""
+    wanted = run_identity(graph, plan)
+    if plan.key is None or wanted is None:
+        return None  # nothing tells whose work it is
+    found = graph.take_over(plan.key, lambda notes: bool(notes["run"] == wanted))
+    if found is None:
+        return None
+    load, notes = found
+    sources = tuple(SourceCount(**each) for each in notes["sources"])
+    return Staging(load, sources, tuple(TableCount(**each) for each in notes["tables"]), resumed=True)
 
 
 @dataclass
@@ -112,11 +127,12 @@ class _Run:
         rule = self.plan.pipeline.rejects
         if rule is not None and rule.to is not None:
             rule.to.parent.mkdir(parents=True, exist_ok=True)
-        rejects = None if rule is None else Rejects(rule.to, rule.limit)
+        rejects = None if rule is None else Rejects(rule.to, rule.limit, "rejects.max")
         return Job(self.graph, self.plan, self.actor, self.plan.pipeline.message, rejects, self.clock.tell, master)
 
     def finish(self, staging: Staging) -> RunReport:
         """Test and publish."""
+        self._note(staging)
         failpoints.hit("pipeline.post_stage")
         self._test(staging)
         failpoints.hit("pipeline.post_tests_pre_publish")
@@ -127,6 +143,12 @@ class _Run:
         self.clock.stop()
         published = tuple(replace(each, published=each.staged if commit else 0) for each in staging.tables)
         return _report(self.graph, self.plan, commit, replace(staging, tables=published), self.clock, created=self.created)
+
+    def _note(self, staging: Staging) -> None:
+        """For a run that goes on with this one, if this one is killed."""
+        if self.plan.key is not None and staging.load.tables and not staging.resumed:
+            counts = {name: [vars(each) for each in getattr(staging, name)] for name in ("sources", "tables")}
+            self.graph.note_staged(staging.load, {"run": run_identity(self.graph, self.plan), **counts})
 
     def _test(self, staging: Staging) -> None:
         tests = self.plan.pipeline.tests
@@ -189,4 +211,5 @@ def _report(
         rejects=None if rule is None or rule.to is None or staging is None else str(rule.to),
         tests=() if staging is None else tuple(each.name for each in plan.pipeline.tests),
         seconds={} if clock is None else clock.seconds,
+        resumed=staging is not None and staging.resumed,
     )

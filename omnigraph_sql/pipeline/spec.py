@@ -20,6 +20,10 @@ FILE_FORMATS: Final = ("jsonl", "csv", "parquet")
 TEXT_FORMATS: Final = ("jsonl", "csv")
 """Formats whose values are written as texts."""
 POSTGRES: Final = "postgres"
+JDBC: Final = "jdbc"
+"""Any database that Spark has a driver for."""
+_JDBC_OPTIONS: Final = {"uri": ("url",), "table": ("dbtable", "query")}
+"""What else may say it."""
 _TOP = ("graph", "branch", "base", "mode", "message", "key", "sources", "nodes", "edges", "rejects", "tests")
 _SOURCE = ("format", "path", "uri", "table", "options", "columns")
 _NODE = ("type", "from", "columns", "where", "dedupe")
@@ -130,6 +134,18 @@ def check_types(pipeline: Pipeline, catalog: Catalog) -> None:
             if name not in own and name not in type_.properties:
                 hint = did_you_mean(name, (*type_.properties, "id")) or f"{target.type} has {listing(type_.properties)}"
                 checker.refuse(f"{target.place}.columns.{name}", f"is no property of {target.type}", hint)
+        for name in _lacking(type_, target.mapping.columns):
+            hint = f"write {name}: EXPRESSION, or give the property a default"
+            checker.refuse(f"{target.place}.columns", f"lacks `{name}`, without which there is no {target.type}", hint)
+
+
+def _lacking(type_: NodeType | EdgeType, columns: Mapping[str, str]) -> list[str]:
+    """Properties that every row must have, and that nothing fills. Vectors may be computed from a text."""
+    return [
+        name
+        for name, each in type_.properties.items()
+        if name not in columns and not each.type.nullable and each.default is None and each.embed is None
+    ]
 
 
 class _Reader(YamlChecker):
@@ -172,19 +188,20 @@ class _Reader(YamlChecker):
             )
         uri, table = self._text(entry, "uri", key, None), self._text(entry, "table", key, None)
         paths = self._paths(entry.get("path"), f"{key}.path")
-        if form == POSTGRES:
+        options = self.mapping(entry.get("options") or {}, f"{key}.options", None)
+        if form in (POSTGRES, JDBC):
             for each in ("uri", "table"):
-                self._required(entry, each, key)
+                if form == POSTGRES or not any(name in options for name in _JDBC_OPTIONS[each]):
+                    self._required(entry, each, key)
             if paths:
-                self.refuse(f"{key}.path", "is not for postgres", "give uri and table")
+                self.refuse(f"{key}.path", f"is not for {form}", "give uri and table")
         elif uri is not None or table is not None:
             which = "uri" if uri is not None else "table"
             self.refuse(f"{key}.{which}", f"is not for {form}", "give a path, or options")
         elif form in FILE_FORMATS and not paths:
             self.refuse(f"{key}.path", "is missing", "give a path, a pattern, or a list of them")
-        if entry.get("columns") and form in ("parquet", POSTGRES):
+        if entry.get("columns") and form not in TEXT_FORMATS:
             self.refuse(f"{key}.columns", f"is not for {form}, whose values have types", "cast them in the expressions")
-        options = self.mapping(entry.get("options") or {}, f"{key}.options", None)
         return Source(name, form, paths, uri, table, options, self._declared(entry.get("columns"), f"{key}.columns"))
 
     def _declared(self, given: Any, key: str) -> dict[str, str]:
@@ -294,8 +311,10 @@ class _Reader(YamlChecker):
         to, limit = self._text(entry, "to", "rejects", None), entry.get("max", 0)
         if isinstance(limit, bool) or not isinstance(limit, int | str):
             self.refuse("rejects.max", f"is neither a number of rows nor a share: {limit}", "write 100 or 0.5%")
-        with self._placed("rejects.max"):
+        try:
             checked_limit(limit)
+        except BadRequest as error:
+            self.refuse("rejects.max", f"is neither a number of rows nor a share: {limit}", error.hint)
         if to is not None and Path(to).suffix not in (".jsonl", ".parquet"):
             self.refuse("rejects.to", f"is neither .jsonl nor .parquet: {to}", "the suffix decides how rejects are written")
         return RejectRule(None if to is None else self.path.parent / Path(to).expanduser(), limit)

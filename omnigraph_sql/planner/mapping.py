@@ -32,9 +32,24 @@ SYSTEM: Final = (AT, RULE, COLUMN, VALUE)
 WRITTEN: Final = "duckdb"
 """The dialect in which mappings are written."""
 MappingDialect = Literal["duckdb", "spark"]
+ROW_HINT: Final = "an expression fails on a row; TRY_CAST gives null where CAST fails, and try_strptime where strptime does"
 _TYPED: Final = "typed_rows"
 _FIT: Final = "__fit"
 _VALUES: Final = "__values"
+_WHOLE: Final = r"^ *[+-]?[0-9]+ *\z"
+_FRACTION: Final = (
+    r"^ *[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[nN][aA][nN]|[iI][nN][fF]([iI][nN][iI][tT][yY])?) *\z"
+)
+_DAY: Final = r"^ *[0-9]{4}-[0-9]{1,2}-[0-9]{1,2} *\z"
+_CLOCK: Final = r"[ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
+_TIME: Final = rf"^[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}({_CLOCK})?\z"
+_FORMS: Final = (
+    (exp.DataType.INTEGER_TYPES - {exp.DType.BIT}, _WHOLE),
+    (exp.DataType.FLOAT_TYPES, _FRACTION),
+    ({exp.DType.DATE}, _DAY),
+    ({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ}, _TIME),
+)
+"""How numbers, days and times are written. DuckDB would round 3.5 and read 0x10, 1_000 and 2024/1/5, Spark 1.5d and 2024."""
 _REFUSED: Final[tuple[tuple[type[Any], str], ...]] = (
     (exp.Query, "a query"),
     (exp.Window, "a window function"),
@@ -189,9 +204,15 @@ def _source(columns: Sequence[str], declared: Mapping[str, str]) -> exp.Expr:
     return read.from_(raw).subquery(_TYPED)
 
 
-def _try_cast(value: exp.Expr, kind: str) -> exp.TryCast:
+def _try_cast(value: exp.Expr, kind: str) -> exp.Expr:
+    """A text as a value of a type, null if it is none. What a number looks like is said here, for engines differ in it."""
+    wanted = exp.DataType.build(kind, dialect=WRITTEN)
     # `safe`, or Spark's cast would fail where DuckDB's gives null.
-    return exp.TryCast(this=value, to=exp.DataType.build(kind, dialect=WRITTEN), safe=True)
+    cast = exp.TryCast(this=value, to=wanted, safe=True)
+    form = next((form for kinds, form in _FORMS if wanted.this in kinds), None)
+    if form is None:
+        return cast
+    return _case(exp.RegexpLike(this=value, expression=exp.Literal.string(form)), cast, exp.null())
 
 
 def _table(name: str) -> exp.Table:

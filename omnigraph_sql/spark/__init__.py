@@ -10,13 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph_sql.engines.spark.failures import typed_errors
     from omnigraph_sql.engines.spark.session import session
     from omnigraph_sql.pipeline import run_pipeline
     from omnigraph_sql.spark.loads import GraphLoad, discard, publish, staged_loads
 
-__all__ = ["GraphLoad", "discard", "publish", "run_pipeline", "session", "staged_loads"]
+__all__ = ["GraphLoad", "discard", "publish", "run_pipeline", "session", "staged_loads", "typed_errors"]
 
-_HOMES = {"session": "omnigraph_sql.engines.spark.session", "run_pipeline": "omnigraph_sql.pipeline"}
+_HOMES = {
+    "run_pipeline": "omnigraph_sql.pipeline",
+    "session": "omnigraph_sql.engines.spark.session",
+    "typed_errors": "omnigraph_sql.engines.spark.failures",
+}
 
 
 def __getattr__(name: str) -> Any:

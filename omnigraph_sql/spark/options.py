@@ -83,6 +83,9 @@ class ReadOptions:
             columns = tuple(name.strip() for name in given["columns"].split(",") if name.strip())
             if not columns:
                 raise BadRequest("the option `columns` names no column", hint="list them with commas: `id,name`")
+            twice = [name for name in columns if columns.count(name) > 1]
+            if twice:
+                raise BadRequest(f"the option `columns` names `{twice[0]}` more than once", hint="name it once")
         return cls(
             _where(given),
             given.get("type"),
@@ -157,7 +160,9 @@ class StreamOptions:
     mode: str
     message: str | None
     actor: str | None
-    query_id: str
+    query_id: str | None
+    checkpoint: str | None
+    """Where Spark notes what the query has done; its id is there as well."""
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, overwrite: bool) -> StreamOptions:
@@ -170,12 +175,15 @@ class StreamOptions:
         if mode == "overwrite":
             hint = "use load_mode append or merge"
             raise BadRequest("a stream cannot overwrite: each batch would replace the one before", hint=hint)
-        found = given.get("query_id") or given.get("checkpointlocation")
-        if not found:
-            hint = "set the option `query_id` to a name that stays the same when the query is restarted"
-            raise BadRequest("the batches of a stream need a name to be told from those of others", hint=hint)
         return cls(
-            _where(given), _type(given), given.get("branch", MAIN), mode, given.get("message"), given.get("actor"), found
+            _where(given),
+            _type(given),
+            given.get("branch", MAIN),
+            mode,
+            given.get("message"),
+            given.get("actor"),
+            given.get("query_id") or None,
+            given.get("checkpointlocation"),
         )
 
 
@@ -190,12 +198,19 @@ def _checked(options: Mapping[str, str], known: tuple[str, ...], what: str) -> d
 
 
 def _where(given: Mapping[str, str]) -> str:
-    found = [given[name] for name in _WHERE if name in given]
+    found = [_address(given[name]) for name in _WHERE if name in given]
     if not found:
         hint = 'give the directory or s3:// address of the graph: .load(uri), .save(uri) or .option("graph", uri)'
         raise BadRequest("which graph is meant is not said", hint=hint)
-    # Catalogs of Spark hand paths over as `file:/…`.
-    return "/" + unquote(found[0][5:]).lstrip("/") if found[0].startswith("file:") else found[0]
+    if len(set(found)) > 1:
+        hint = "give one of them: .load(uri) and .save(uri) set the option `path`"
+        raise BadRequest(f"two graphs are named: {' and '.join(found)}", hint=hint)
+    return found[0]
+
+
+def _address(text: str) -> str:
+    """Catalogs of Spark hand paths over as `file:/…`."""
+    return "/" + unquote(text[5:]).lstrip("/") if text.startswith("file:") else text
 
 
 def _type(given: Mapping[str, str]) -> str:
@@ -223,9 +238,10 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 def _whole(given: Mapping[str, str], name: str, least: int = 0) -> int | None:
     if name not in given:
         return None
-    if not given[name].isdigit() or int(given[name]) < least:
-        raise BadRequest(f"the option `{name}` is `{given[name]}`", hint="give a whole number")
-    return int(given[name])
+    text = given[name]
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise BadRequest(f"the option `{name}` is `{text}`", hint="give a whole number")
+    return int(text)
 
 
 def _params(text: str | None) -> Mapping[str, Any] | None:

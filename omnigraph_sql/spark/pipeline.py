@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from omnigraph_sql import ulid
-from omnigraph_sql.engines.ingest.files import Files, Tally, raw_batches
-from omnigraph_sql.engines.ingest.tables import open_table
-from omnigraph_sql.engines.spark.failures import told
 from omnigraph_sql.engines.spark.session import session
-from omnigraph_sql.errors import BadRequest, Configuration
 from omnigraph_sql.pipeline.engines import Job, Progress, Staging
-from omnigraph_sql.pipeline.planning import PlannedSource, PlannedTarget
+from omnigraph_sql.pipeline.planning import PlannedTarget, run_identity
 from omnigraph_sql.pipeline.report import SourceCount, TableCount
-from omnigraph_sql.pipeline.spec import POSTGRES
-from omnigraph_sql.planner.mapping import AT, COLUMN, RAW_ROWS, RULE, VALUE
+from omnigraph_sql.planner.mapping import RAW_ROWS, RULE
+from omnigraph_sql.spark.faults import opening, placed
+from omnigraph_sql.spark.ledger import Ledger, open_ledger
+from omnigraph_sql.spark.raw import quoted, raw_rows
+from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.remote import discard_remote, stage_remote
-from omnigraph_sql.writes.remote_table import ORIGIN_STEP
 from omnigraph_sql.writes.unpublished import record
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-_STRICT_JSON = {
-    "mode": "PERMISSIVE",
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-    "allowUnquotedFieldNames": "false",
-}
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class SparkEngine:
@@ -47,15 +33,16 @@ class SparkEngine:
         """Read, map, validate and stage."""
         spark = session(job.master, app_name=f"omnigraph: {job.plan.pipeline.path.name}")
         engine = open_graph(job.graph.uri)
-        load_id = ulid.new()
-        run = _Run(job, spark, load_id)
+        ledger = open_ledger(engine, _identity(job, engine))
+        resumed = bool(ledger.done)
+        run = _Run(job, spark, ledger)
         provenance = Provenance("Load", job.actor, job.message, job.plan.key)
         try:
-            for target in job.plan.targets:
-                run.write(target)
-            staged = stage_remote(engine, load_id, provenance, job.rejects, lambda step: job.progress(Progress(step)))
+            for number, target in enumerate(job.plan.targets):
+                run.target(number, target)
+            staged = stage_remote(engine, ledger.load_id, provenance, job.rejects, lambda step: job.progress(Progress(step)))
         except BaseException:
-            discard_remote(engine, load_id)
+            discard_remote(engine, ledger.load_id)
             raise
         finally:
             if job.rejects is not None:
@@ -69,118 +56,62 @@ class SparkEngine:
             for key in dict.fromkeys(each.target.table_key for each in job.plan.targets)
         )
         sources = tuple(SourceCount(name, *counts) for name, counts in run.sources.items())
-        return Staging(staged, sources, tables)
+        return Staging(staged, sources, tables, resumed)
+
+
+def _identity(job: Job, engine: Engine) -> list[str] | None:
+    """What a run must have in common with this one; a branch that was made anew has not."""
+    found = run_identity(job.graph, job.plan)
+    return None if found is None else [*found, engine.coordinator.fresh(job.plan.branch).incarnation]
 
 
 @dataclass
 class _Run:
     job: Job
     spark: SparkSession
-    load_id: str
+    ledger: Ledger
     sources: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Rows, and those of them that are malformed."""
     mapped: Counter[str] = field(default_factory=Counter)
 
-    def write(self, planned: PlannedTarget) -> None:
-        """Map the rows of a target and write them as parts of the load."""
+    def target(self, number: int, planned: PlannedTarget) -> None:
+        """Write a target, unless a run that was killed has done it."""
+        if number not in self.ledger.done:
+            self.ledger.note(number, *self._write(planned))
+        done, source = self.ledger.done[number], planned.target.source
+        self.mapped[planned.target.table_key] += done.mapped - done.malformed
+        before = self.sources.get(source, (0, 0))
+        self.sources[source] = (done.seen, before[1] + done.malformed)
+        self.job.progress(Progress("read", source, done.seen))
+
+    def _write(self, planned: PlannedTarget) -> tuple[int, int, int]:
+        """Map the rows of a target and write them as parts of the load; rows of the source, malformed and mapped ones."""
         target, plan = planned.target, self.job.plan
         self.job.progress(Progress("read", target.source))
         source = plan.sources[target.source]
-        place = f"{plan.pipeline.path}: {target.place}"
+        path = plan.pipeline.path
         read, given = _Count(), _Count()
-        try:
-            with told():
-                raw, origins = self._raw(source, planned.columns)
-                mapped = given.of(self._mapped(planned.sql, read.of(raw)))
-                writer = mapped.write.format("omnigraph").mode("append")
-                writer.options(
-                    type=target.table_key,
-                    branch=plan.branch,
-                    load_id=self.load_id,
-                    load_mode=plan.mode,
-                    collect_rejects=str(self.job.rejects is not None).lower(),
-                    origins=json.dumps(origins),
-                    is_text=str(source.source.is_text).lower(),
-                ).save(self.job.graph.uri)
-        except BadRequest as error:
-            raise BadRequest(f"{place}: {error.message}", hint=error.hint) from error
-        except Exception as error:
-            text = _mapping_fault(error)
-            if text is None:
-                raise
-            raise Configuration(
-                f"{place}: {text}", what=target.place, hint="look at the expressions of this target"
-            ) from error
+        with placed(path, planned, source):
+            with opening(path, source):
+                raw, origins = raw_rows(self.spark, source, planned.columns, path.parent)
+            mapped = given.of(self._mapped(planned.sql, read.of(raw)))
+            writer = mapped.write.format("omnigraph").mode("append")
+            writer.options(
+                type=target.table_key,
+                branch=plan.branch,
+                load_id=self.ledger.load_id,
+                load_mode=plan.mode,
+                collect_rejects=str(self.job.rejects is not None).lower(),
+                origins=json.dumps(origins),
+                is_text=str(source.source.is_text).lower(),
+            ).save(self.job.graph.uri)
         rows, malformed = given.after(mapped)
-        self.mapped[target.table_key] += rows - malformed
-        seen, _ = read.after(mapped)
-        before = self.sources.get(target.source, (0, 0))
-        self.sources[target.source] = (seen, before[1] + malformed)
-        self.job.progress(Progress("read", target.source, seen))
+        return read.after(mapped)[0], malformed, rows
 
     def _mapped(self, sql: str, rows: DataFrame) -> DataFrame:
         """The rows of a mapping. What it reads is part of the statement, so that it needs no name in the session."""
         text = sql.replace("{", "{{").replace("}", "}}")
-        return self.spark.sql(f"WITH {_quoted(RAW_ROWS)} AS (SELECT * FROM {{rows}}) {text}", rows=rows)
-
-    def _raw(self, source: PlannedSource, columns: Sequence[str]) -> tuple[DataFrame, list[str]]:
-        """The rows of a source as a mapping reads them, and what they came from."""
-        given = source.source
-        if given.format == POSTGRES:
-            return self._database(source, columns)
-        if not source.files:
-            return self._loaded(source, columns), [given.name]
-        names = [_shown(path, self.job.plan.pipeline.path.parent) for path in source.files]
-        if given.format == "csv":
-            return self._files(source, columns), names
-        frames = [self._file(source, path, place, columns) for place, path in enumerate(source.files)]
-        return reduce(lambda left, right: left.unionByName(right), frames), names
-
-    def _file(self, source: PlannedSource, path: str, place: int, columns: Sequence[str]) -> DataFrame:
-        """One file: Spark splits it, and the numbers of its rows ascend."""
-        if source.source.format == "jsonl":
-            return _json_rows(self.spark.read.text(_address(path)), place, columns)
-        found = self.spark.read.parquet(_address(path))
-        return _plain_rows(found, place, columns)
-
-    def _files(self, source: PlannedSource, columns: Sequence[str]) -> DataFrame:
-        """Files that cannot be split, because a value may go over several lines: each is read by one task."""
-        files = Files(source.source.format, source.files, source.source.options)
-        wanted = list(columns)
-
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    one = Files(files.format, (files.paths[place],), files.options)
-                    yield from raw_batches(one, wanted, place, ORIGIN_STEP, Tally())
-
-        schema = ", ".join([f"{AT} bigint", *(f"{_quoted(name)} string" for name in (RULE, COLUMN, VALUE, *wanted))])
-        count = len(files.paths)
-        return self.spark.range(0, count, 1, count).mapInArrow(read, schema)
-
-    def _loaded(self, source: PlannedSource, columns: Sequence[str]) -> DataFrame:
-        """Whatever Spark can read by itself."""
-        given = source.source
-        if given.format == "jsonl":
-            return _json_rows(self.spark.read.text(list(given.paths)), 0, columns)
-        options = {name: str(value) for name, value in given.options.items()}
-        if given.format == "csv":
-            options.setdefault("header", "true")
-        if given.uri is not None:
-            options["url"] = given.uri
-        if given.table is not None:
-            options["dbtable"] = given.table
-        reader = self.spark.read.format(given.format).options(**options)
-        return _plain_rows(reader.load(list(given.paths)) if given.paths else reader.load(), 0, columns)
-
-    def _database(self, source: PlannedSource, columns: Sequence[str]) -> tuple[DataFrame, list[str]]:
-        """A table of Postgres: the driver reads it."""
-        given = source.source
-        assert given.uri is not None
-        assert given.table is not None
-        table = open_table(given.name, given.uri, given.table)
-        rows = table.raw_batches(columns, 0, ORIGIN_STEP, Tally()).read_all()
-        return self.spark.createDataFrame(rows), [table.shown]
+        return self.spark.sql(f"WITH {quoted(RAW_ROWS)} AS (SELECT * FROM {{rows}}) {text}", rows=rows)
 
 
 class _Count:
@@ -206,63 +137,3 @@ class _Count:
             # A client of Spark Connect does not look into the parts of a statement; the server tells it all the same.
             found = dict(written.executionInfo.flows)[self._name]
         return found["rows"], found["malformed"]
-
-
-def _json_rows(lines: DataFrame, place: int, columns: Sequence[str]) -> DataFrame:
-    """Lines of JSON as rows: values are texts, and a line that is no object has something wrong."""
-    from pyspark.sql import functions as f
-
-    # Spark takes a value and passes over what follows it. Inside of an object nothing can follow but what belongs there: a
-    # line that closes the object itself loses the end that no line can know.
-    end = f"end_{ulid.new()}"
-    whole = f.concat(f.lit('{"line":'), f.col("value"), f.lit(f',"{end}":1}}'))
-    parsed = lines.where(f.trim("value") != "").select(
-        "value", f.from_json(whole, f"line map<string,string>, {end} int", _STRICT_JSON).alias("__parsed"), _number(place)
-    )
-    is_bad = f.col("__parsed.line").isNull() | f.col(f"__parsed.{end}").isNull()
-    values = f.when(~is_bad, f.col("__parsed.line"))
-    return parsed.select(
-        AT,
-        f.when(is_bad, "json").alias(RULE),
-        f.lit(None).cast("string").alias(COLUMN),
-        f.when(is_bad, f.col("value")).alias(VALUE),
-        *(f.try_element_at(values, f.lit(name)).alias(name) for name in columns),
-    )
-
-
-def _plain_rows(found: DataFrame, place: int, columns: Sequence[str]) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    nothing = f.lit(None).cast("string")
-    flaws = [nothing.alias(name) for name in (RULE, COLUMN, VALUE)]
-    return found.select(_number(place), *flaws, *(f.col(_quoted(name)) for name in columns))
-
-
-def _number(place: int) -> Column:
-    from pyspark.sql import functions as f
-
-    return (f.monotonically_increasing_id() + f.lit(place * ORIGIN_STEP + 1)).alias(AT)
-
-
-def _shown(path: str, directory: Path) -> str:
-    given = Path(path)
-    return str(given.relative_to(directory) if given.is_relative_to(directory) else given)
-
-
-def _address(path: str) -> str:
-    """A file of this machine, whatever file system Spark takes for its own; patterns in its name are none."""
-    escaped = "".join(f"\\{each}" if each in "{}[]*?\\" else each for each in path)
-    return f"file://{escaped}"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _mapping_fault(error: Exception) -> str | None:
-    """What Spark says about an expression that it does not understand."""
-    from pyspark.errors import AnalysisException, ParseException
-
-    if isinstance(error, AnalysisException | ParseException):
-        return f"the mapping fails: {str(error).strip().splitlines()[0]}"
-    return None

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.engines.spark.failures import carrying
-from omnigraph_sql.errors import BadRequest, Conflict, Storage
+from omnigraph_sql.errors import BadRequest, Storage
 from omnigraph_sql.graph import Graph, connect
 from omnigraph_sql.manifest.coordinator import public_name
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
@@ -70,10 +70,7 @@ def reader_of(options: ReadOptions, columns: StructType) -> DataSourceReader:
         return QueryReader(options, snapshot.commit_id, schema)
     type_ = type_named(engine.catalog, options.type or "")
     stored = table_schema(type_)
-    missing = [name for name in schema.names if name not in stored.names]
-    if missing:
-        text = f"{options.type} has no column `{missing[0]}`"
-        raise Conflict(text, reason="schema changed", hint="make the DataFrame again")
+    _check_columns(options, columns, stored)
     entry = snapshot.entry(table_key(type_))
     handle = open_entry(engine, entry)
     groups = _groups(((each.id, each.live) for each in fragments(handle, "id")), options.partition_rows)
@@ -81,8 +78,24 @@ def reader_of(options: ReadOptions, columns: StructType) -> DataSourceReader:
     return made(options.uri, entry, schema, stored, groups, options.filter)
 
 
+def _check_columns(options: ReadOptions, columns: StructType, stored: pa.Schema) -> None:
+    """Raise if the schema that a DataFrame was given, or found when it was made, is not that of the type."""
+    for field in columns:
+        if field.name not in stored.names:
+            near = did_you_mean(field.name, stored.names)
+            hint = near or "leave .schema(…) out; if the schema of the graph has changed, make the DataFrame again"
+            raise BadRequest(f"{options.type} has no column `{field.name}`", hint=hint)
+        kind = from_arrow_schema(shown_schema(stored, [field.name]))[0].dataType.simpleString()
+        wanted = field.dataType.simpleString()
+        if wanted != kind:
+            text = f"the column `{field.name}` of {options.type} is {kind} in Spark, and is asked for as {wanted}"
+            raise BadRequest(text, hint="leave .schema(…) out and cast the column of the DataFrame")
+
+
 def _check_filter(engine: Engine, handle: SnapshotHandle, filter: str) -> None:
+    """Raise if a condition cannot be answered, or is more than one: Lance reads to its end, and no further than that."""
     try:
+        engine.storage.scan(handle, ["id"], f"make_array({filter}\n)[1] AND FALSE", limit=1).read_all()
         engine.storage.scan(handle, ["id"], filter, limit=1).read_all()
     except Storage as error:
         hint = "write it as in SQL, over the columns of the type: age >= 30 AND name LIKE 'A%'"
@@ -139,7 +152,7 @@ class TableReader(DataSourceReader):
     def _read(self, partition: Group) -> Iterator[pa.RecordBatch]:
         entry = Entry(**self._entry)
         handle = storage_at(self._uri).open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-        filter = " AND ".join(f"({each})" for each in self._conditions) or None
+        filter = " AND ".join(f"({each}\n)" for each in self._conditions) or None  # one may end with a comment
         for batch in scan_fragments(handle, partition.ids, self._schema.names, filter):
             yield from _cut(shown(batch, self._schema))
 

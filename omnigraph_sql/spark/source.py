@@ -7,6 +7,7 @@ from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -43,6 +44,14 @@ class OmnigraphSource(DataSource):
 
         with carrying():
             return reader_of(ReadOptions.of(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 (Spark's name)
+        """There is none; said here, because Spark would say that something is not implemented."""
+        from omnigraph_sql.errors import BadRequest
+
+        with carrying():
+            hint = "read it with spark.read, as often as you like; `version` and `commit` are states of the past"
+            raise BadRequest("a graph cannot be read as a stream", hint=hint)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a job."""

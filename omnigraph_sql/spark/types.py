@@ -16,6 +16,10 @@ def widened(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("element", widened(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, widened(each.type), each.nullable) for each in kind])
+    if pa.types.is_dictionary(kind):
+        return widened(kind.value_type)
     if pa.types.is_uint64(kind):
         return _DECIMAL
     if pa.types.is_unsigned_integer(kind):

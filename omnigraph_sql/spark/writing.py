@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,14 +18,18 @@ from pyspark.sql.types import StructType
 from omnigraph_sql import ulid
 from omnigraph_sql.engines.spark.failures import carrying
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.spark.checkpoints import query_of
 from omnigraph_sql.spark.options import StreamOptions, WriteOptions
+from omnigraph_sql.storage.columns import table_key
 from omnigraph_sql.writes.engine import Engine
 from omnigraph_sql.writes.lifecycle import open_graph
 from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.parts import Part
+from omnigraph_sql.writes.reading import type_named
 from omnigraph_sql.writes.remote import (
     abort_table,
     begin_table,
+    check_unpublished,
     discard_remote,
     find_published,
     finish_table,
@@ -51,6 +56,8 @@ class TableWriter(DataSourceArrowWriter):
         self._source_column = options.source_column
         self._publishes = options.load_id is None
         self._provenance = Provenance("Load", options.actor, options.message, options.idempotency_key)
+        if options.load_id is not None:
+            check_unpublished(engine, options.load_id, options.branch)
         self._table = begin_table(
             engine,
             options.load_id or ulid.new(),
@@ -92,15 +99,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a stream, each as one commit. A batch that was published before is not published again.
 
     Spark makes one of these for the tasks of every batch, and others for what is done when they are ready. They find each
-    other by the id of the load, which is that of the query; its batches follow one another.
+    other by the id of the load, which is that of the query and its table; its batches follow one another.
     """
 
     def __init__(self, options: StreamOptions, columns: StructType) -> None:
         self._uri = options.uri
         self._provenance = Provenance("Load", options.actor, options.message)
-        self._query = hashlib.sha256(options.query_id.encode()).hexdigest()[:24]
+        engine = open_graph(options.uri)
+        self._query = _query(engine, options)
         self._table = begin_table(
-            open_graph(options.uri),
+            engine,
             f"stream-{self._query}",
             options.type,
             _columns(columns, None),
@@ -151,6 +159,14 @@ def write_task(uri: str, table: RemoteTable, rows: Iterable[pa.RecordBatch]) -> 
 def engine_at(uri: str, schema_hash: str) -> Engine:  # noqa: ARG001 (another schema is another graph)
     """A graph that a worker of Spark writes parts for. It is not opened for writing: that would recover what others left."""
     return open_graph(uri, read_only=True)
+
+
+def _query(engine: Engine, options: StreamOptions) -> str:
+    """What is written to a table of a branch by one streaming query, in short."""
+    name = ["named", options.query_id] if options.query_id else ["checkpoint", query_of(options.checkpoint)]
+    key = table_key(type_named(engine.catalog, options.type))
+    text = json.dumps([engine.coordinator.require(options.branch), key, *name])
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _columns(columns: StructType, source_column: str | None) -> pa.Schema:

@@ -41,7 +41,9 @@ _PERCENTAGE = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*%", re.ASCII)
 class Rejects:
     """The rejected records of one load. They are kept on disk, so there may be many."""
 
-    def __init__(self, target: RejectTarget | None, limit: RejectLimit | None) -> None:
+    def __init__(self, target: RejectTarget | None, limit: RejectLimit | None, setting: str = "max_rejects") -> None:
+        self._setting = setting
+        """What the limit is called where it is set."""
         self._limit = checked_limit(limit)
         self.count = 0
         self.read = 0
@@ -119,7 +121,7 @@ class Rejects:
                 table_key=first["table_key"] or "",
                 rule="rejects",
                 id=first["id"],
-                hint=f"correct them, or allow as many with max_rejects{where}",
+                hint=f"correct them, or allow as many with {self._setting}{where}",
             )
 
     def deliver(self) -> None:

@@ -131,6 +131,17 @@ def forget_tables(engine: Engine, load_id: str) -> None:
             engine.objects.delete(f"{directory}/{name}")
 
 
+def table_names(engine: Engine, load_id: str) -> set[str]:
+    """What was noted of writes that count."""
+    return {name for name in engine.objects.list_dir(f"{DIRECTORY}/{load_id}") if name.startswith("table-")}
+
+
+def keep_tables(engine: Engine, load_id: str, kept: set[str]) -> None:
+    """Of all writes only these count; the files of the others are removed when the load is published."""
+    for name in table_names(engine, load_id) - kept:
+        engine.objects.delete(f"{DIRECTORY}/{load_id}/{name}")
+
+
 def abort_table(engine: Engine, table: RemoteTable, *, whole: bool) -> None:
     """The tasks of a write have failed: remove what they wrote. `whole` gives up the load as well."""
     notes = list(_attempts(engine, table.load_id, table.save_id))
@@ -143,8 +154,7 @@ def abort_table(engine: Engine, table: RemoteTable, *, whole: bool) -> None:
 
 def publish_remote(engine: Engine, load_id: str, provenance: Provenance, rejects: Rejects | None = None) -> LoadResult:
     """Check and publish everything that was written under an id as one commit; once, however often it is called."""
-    check_load_id(load_id)
-    given = replace(provenance, idempotency_key=provenance.idempotency_key or f"load:{load_id}")
+    given = replace(provenance, idempotency_key=provenance.idempotency_key or key_of(load_id))
     tables = _tables(engine, load_id)
     if not tables:
         return _published_before(engine, load_id, given)
@@ -250,6 +260,19 @@ def _published_before(engine: Engine, load_id: str, provenance: Provenance) -> L
 def _nothing_staged(load_id: str) -> NotFound:
     hint = "write at least one table with this load_id first"
     return NotFound(f"there is no staged load `{load_id}`", what="staged load", name=load_id, hint=hint)
+
+
+def check_unpublished(engine: Engine, load_id: str, branch: str) -> None:
+    """Raise if a load of this id was published: what is written under it now would never be."""
+    known = find_published(engine, engine.coordinator.require(branch), key_of(load_id))
+    if known is not None:
+        text = f"the load `{load_id}` was published already, as commit {known.graph_commit_id}"
+        raise Conflict(text, reason="published", hint="use another load_id: an id names one load, and is published once")
+
+
+def key_of(load_id: str) -> str:
+    """What a load is published under unless another key is given."""
+    return f"load:{check_load_id(load_id)}"
 
 
 def find_published(engine: Engine, branch: str, key: str) -> Commit | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from omnigraph_sql.errors import BadRequest, NotFound, VersionReclaimed
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
@@ -21,6 +22,7 @@ from omnigraph_sql.writes.staged import DIRECTORY, StagedLoad, StagedTable
 from omnigraph_sql.writes.staging import open_entry, stage_write
 
 _RECORD = "load.json"
+_TAKEN = "taken-"
 
 
 @contextmanager
@@ -55,33 +57,67 @@ def _shown(engine: Engine, entry: Entry, load_id: str, table: StagedTable, views
     return replace(entry, version=view.version, row_count=count, transaction_uuid=f"view-{view.version}")
 
 
-def record(engine: Engine, staged: StagedLoad) -> None:
-    """Write down what was staged, so that it can be removed if this process does not live to publish it."""
-    entry = {"owner": asdict(this_process()), "load": staged.to_json()}
+@dataclass(frozen=True)
+class Abandoned:
+    """A recorded load whose process has ended."""
+
+    load: StagedLoad
+    notes: Any
+    """What was noted about it."""
+    turn: int
+    """How often somebody took it over."""
+
+
+def record(engine: Engine, staged: StagedLoad, notes: Any = None, turn: int = 0) -> None:
+    """Write down what was staged, so that others can go on or remove it if this process does not live to publish it."""
+    entry = {"owner": asdict(this_process()), "load": staged.to_json(), "notes": notes, "turn": turn}
     engine.objects.write_text(f"{DIRECTORY}/{staged.load_id}/{_RECORD}", json.dumps(entry))
 
 
-def abandoned(engine: Engine, idempotency_key: str) -> list[StagedLoad]:
+def abandoned(engine: Engine, idempotency_key: str) -> list[Abandoned]:
     """Recorded loads of a key whose processes have ended, so that nobody will publish them."""
     found = []
     for load_id in engine.objects.list_dir(DIRECTORY):
         try:
             entry = json.loads(engine.objects.read_text(f"{DIRECTORY}/{load_id}/{_RECORD}"))
             owner, staged = Owner.read(entry["owner"]), StagedLoad.from_json(entry["load"])
+            made = Abandoned(staged, entry.get("notes"), int(entry.get("turn", 0)))
         except (NotFound, BadRequest, ValueError, KeyError, TypeError):
             continue  # another writer's, or of another release
         if staged.provenance.idempotency_key == idempotency_key and owner is not None and owner.is_gone:
-            found.append(staged)
+            found.append(made)
     return found
+
+
+def take_over(engine: Engine, found: Abandoned) -> bool:
+    """Make an abandoned load this process's own; False if another one was first, or the branch has moved on since."""
+    base = found.load.base
+    try:
+        now = engine.coordinator.fresh(base.branch)
+    except NotFound:
+        return False
+    if (now.commit_id, now.incarnation) != (base.graph_commit_id, base.incarnation):
+        return False
+    if not engine.objects.write_text_if_absent(f"{DIRECTORY}/{found.load.load_id}/{_TAKEN}{found.turn}", ""):
+        return False
+    record(engine, found.load, found.notes, found.turn + 1)
+    _drop_views(engine, found.load)
+    return True
 
 
 def discard(engine: Engine, staged: StagedLoad) -> None:
     """Remove everything that staging a load left. What was published meanwhile stays."""
+    _drop_views(engine, staged)
     for table in staged.tables:
-        with suppress(NotFound, VersionReclaimed):  # the branch may be gone, and its files with it
-            entry = engine.coordinator.at_version(staged.branch, staged.base.manifest_version).entry(table.table_key)
-            drop_views(engine.storage, entry.path, entry.branch, staged.load_id)
         if table.staged is not None:
             with suppress(NotFound):
                 remove_staged(engine.storage, StagedHandle.from_dict(table.staged))
     engine.objects.delete_prefix(f"{DIRECTORY}/{staged.load_id}")
+
+
+def _drop_views(engine: Engine, staged: StagedLoad) -> None:
+    """Remove what was made to look at a staged load."""
+    for table in staged.tables:
+        with suppress(NotFound, VersionReclaimed):  # the branch may be gone, and its files with it
+            entry = engine.coordinator.at_version(staged.branch, staged.base.manifest_version).entry(table.table_key)
+            drop_views(engine.storage, entry.path, entry.branch, staged.load_id)

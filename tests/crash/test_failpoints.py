@@ -130,6 +130,8 @@ ELSEWHERE = {
     "classify.fresh_read",
     "stamp.after_annotation",
     "stamp.after_run_branches",
+    "pipeline.pre_note",
+    "pipeline.post_target",
     "pipeline.post_stage",
     "pipeline.during_tests",
     "pipeline.post_tests_pre_publish",

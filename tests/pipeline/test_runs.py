@@ -80,8 +80,9 @@ def test_the_budget_of_rejects_is_a_number_or_a_share(world: World, limit: int |
     if fits:
         assert world.run().rejected == 3
     else:
-        with pytest.raises(errors.ValidationFailed, match="3 records are rejected, 2 allowed"):
+        with pytest.raises(errors.ValidationFailed, match="3 records are rejected, 2 allowed") as raised:
             world.run()
+        assert "allow as many with rejects.max;" in (raised.value.hint or "")
         assert world.people() == {}
     assert len(world.rejects()) == 3
 
@@ -346,9 +347,59 @@ def test_a_run_that_was_killed_before_it_published_is_repeated_cleanly(world: Wo
     assert world.people() == {"Ann": 1}
     assert world.leftovers() != []
 
-    assert not world.run().replayed
+    stages: list[str] = []
+    report = world.run(progress=lambda step: stages.append(step.stage))
 
+    assert (report.resumed, report.replayed, set(stages)) == (True, False, {"test", "publish"})
+    assert [(each.rows, each.staged, each.published) for each in report.tables] == [(2, 2, 2)]
+    assert [each.rows for each in report.sources] == [2]
     assert world.people(branch) == {"Ann": 2, "Bob": None}
+    assert world.leftovers() == []
+
+
+def test_a_run_that_is_killed_again_and_again(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann"}, {"name": "Bob", "age": 900}])
+    world.pipeline(rejects={"to": "rejects.jsonl", "max": 1}, tests=[{"name": "fine", "sql": "select 1 where false"}])
+    for _ in range(3):
+        killed(world, "pipeline.during_tests")
+
+    report = world.run()
+
+    assert (report.resumed, report.rejected, world.people()) == (True, 1, {"Ann": None})
+    assert [each["rule"] for each in world.rejects()] == ["range"]
+    assert world.leftovers() == []
+
+
+def test_a_test_that_fails_after_a_run_was_killed_publishes_nothing(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann", "age": 5}])
+    world.pipeline(tests=[{"name": "no children", "sql": 'select * from "Person" where age < 18'}])
+    killed(world, "pipeline.post_stage")
+
+    with pytest.raises(errors.DataTestFailed, match="no children"):
+        world.run()
+
+    assert (world.people(), world.leftovers()) == ({}, [])
+
+
+def test_other_inputs_under_the_same_key_are_read(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann"}])
+    world.pipeline(key="night")
+    killed(world, "pipeline.post_stage")
+    world.lines("people.jsonl", [{"name": "Zoe"}, {"name": "Bob"}])
+
+    assert not world.run().resumed
+    assert world.people() == {"Bob": None, "Zoe": None}
+    assert world.leftovers() == []
+
+
+def test_what_was_staged_on_an_older_state_is_staged_again(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann"}])
+    world.pipeline()
+    killed(world, "pipeline.post_stage")
+    world.graph.load('{"type": "Person", "data": {"name": "Zoe"}}', mode="append")
+
+    assert not world.run().resumed
+    assert world.people() == {"Ann": None, "Zoe": None}
     assert world.leftovers() == []
 
 
@@ -424,6 +475,7 @@ def test_the_command_runs_validates_and_plans(world: World) -> None:
         ogsql(world, "pipeline", "validate", "pipeline.yaml", "--engine", "local")[0]
         == "valid: 2 sources, 2 targets, 0 tests\n"
     )
+    assert ogsql(world, "pipeline", "validate", "pipeline.yaml")[0] == "valid: 2 sources, 2 targets, 0 tests\n"
     plan = json.loads(ogsql(world, "pipeline", "plan", "pipeline.yaml", "--format", "json")[0])
     assert (plan["engine"], [each["table_key"] for each in plan["targets"]]) == ("spark", ["node:Person", "edge:Knows"])
     out, err = ogsql(world, "pipeline", "run", "pipeline.yaml", "--engine", "local", "--branch", "main", "--as", "ada")
@@ -431,6 +483,14 @@ def test_the_command_runs_validates_and_plans(world: World) -> None:
     assert [line for line in err.splitlines() if line.startswith("stage: ")][-1] == "stage: publish"
     again = json.loads(ogsql(world, "pipeline", "run", "pipeline.yaml", "--engine", "local", "--json", "-q")[0])
     assert again["replayed"]
+
+
+def test_the_command_says_what_only_spark_could_check(world: World) -> None:
+    world.pipeline(sources={"people": {"format": "delta", "path": "people"}})
+
+    out, _ = ogsql(world, "pipeline", "validate", "pipeline.yaml")
+    assert out.splitlines()[1:] == ["not checked: the source people (delta), its columns, and the expressions that read it"]
+    assert json.loads(ogsql(world, "pipeline", "validate", "pipeline.yaml", "--json")[0])["unchecked"] == ["people"]
 
 
 def test_the_command_says_what_is_wrong(world: World) -> None:

@@ -168,6 +168,34 @@ def test_a_value_that_is_not_of_the_declared_type_is_rejected(world: World) -> N
     assert (reject["line"], reject["rule"], reject["property"], reject["value"]) == (2, "type", "born", '"soon"')
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("BIGINT", " 7 ", 7),
+        ("BIGINT", "+7", 7),
+        ("INT", "-007", -7),
+        *(("BIGINT", text, None) for text in ("3.5", "3.0", "1e2", "", "\uff19", "0x10", "1_000", "7\n", "9" * 19, "true")),
+        ("TINYINT", "300", None),
+        ("DOUBLE", "1e2", 100),
+        ("DOUBLE", " .5e1 ", 5),
+        *(("DOUBLE", text, None) for text in ("1_000", "1.0d", "0x10", "")),
+    ],
+)
+def test_a_declared_number_is_written_as_one(world: World, kind: str, text: str, value: int | None) -> None:
+    world.lines("people.jsonl", [{"name": "Ann", "age": text}])
+    world.pipeline(
+        sources={"people": {"format": "jsonl", "path": "people.jsonl", "columns": {"name": "TEXT", "age": kind}}},
+        nodes=[{"type": "Person", "from": "people", "columns": {"name": "name", "email": "cast(cast(age as int) as text)"}}],
+        rejects={"to": "rejects.jsonl", "max": 1},
+    )
+    world.run()
+
+    with world.graph as graph:
+        found = [row["email"] for row in graph.sql('select email from "Person"').to_pylist()]
+    assert found == ([] if value is None else [str(value)])
+    assert [each["rule"] for each in world.rejects()] == (["type"] if value is None else [])
+
+
 def test_texts_become_values_as_in_csv_loads(world: World) -> None:
     world.write("people.csv", 'name,age,tags,email\nAnn,030,"[""a"", ""b""]",""\nBob,3.0,,\n')
     columns = {name: name for name in ("name", "age", "tags", "email")}

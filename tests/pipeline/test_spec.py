@@ -14,6 +14,7 @@ from tests.pipeline.world import KNOWS, PEOPLE, World
 
 POSTGRES = {"format": "postgres", "uri": "postgresql://h/d"}
 PARQUET = {"format": "parquet", "path": "x.parquet", "columns": {"age": "BIGINT"}}
+JDBC = {"format": "jdbc", "uri": "jdbc:derby:x"}
 SOURCE = {"format": "jsonl", "path": "people.jsonl"}
 
 
@@ -46,6 +47,9 @@ def test_what_is_left_out_has_its_usual_value(world: World) -> None:
         ({"sources": {"people": SOURCE | {"path": 3}}}, "sources.people.path", "is not a text", "path"),
         ({"sources": {"people": SOURCE | {"table": "t"}}}, "sources.people.table", "is not for jsonl", "path"),
         ({"sources": {"people": POSTGRES}}, "sources.people.table", "is missing", "table"),
+        ({"sources": {"people": JDBC}}, "sources.people.table", "is missing", "table"),
+        ({"sources": {"people": JDBC | {"path": "x", "table": "t"}}}, "sources.people.path", "is not for jdbc", "uri"),
+        ({"sources": {"people": JDBC | {"table": "t", "columns": {"a": "INT"}}}}, "sources.people.columns", "jdbc", "cast"),
         ({"sources": {"people": SOURCE | {"columns": {"age": "NUM("}}}}, "sources.people.columns.age", "no type", "BIGINT"),
         ({"sources": {"people": SOURCE | {"columns": {"nme": "TEXT"}}}}, "nodes[0]", "does not declare", "mean `nme`?"),
         ({"sources": {"people": PARQUET}}, "sources.people.columns", "is not for parquet", "cast"),
@@ -70,7 +74,7 @@ def test_what_is_left_out_has_its_usual_value(world: World) -> None:
         ({"nodes": [PEOPLE | {"dedupe": {}}]}, "nodes[0].dedupe.by", "missing", "list"),
         ({"nodes": [], "edges": [KNOWS | {"from": "people", "dst": None}]}, "edges[0].dst", "is missing", "dst"),
         ({"rejects": {"to": "rejects.txt"}}, "rejects.to", "neither .jsonl nor .parquet", "suffix"),
-        ({"rejects": {"max": "half"}}, "rejects.max", "max_rejects is half", "0.5%"),
+        ({"rejects": {"max": "half"}}, "rejects.max", "neither a number of rows nor a share: half", "0.5%"),
         ({"rejects": {"max": True}}, "rejects.max", "neither a number", "0.5%"),
         ({"tests": [{"name": "x"}]}, "tests[0].sql", "is missing", "sql"),
         ({"tests": [{"name": "x", "sql": "a"}, {"name": "x", "sql": "b"}]}, "tests[1].name", "is given twice", "own"),
@@ -106,9 +110,12 @@ def test_variables_of_the_environment_are_filled_in(world: World, monkeypatch: p
     assert load_pipeline(world.pipeline(key="load-${RUN_DAY}")).key == "load-2026-01-01"
 
 
+@pytest.mark.parametrize("engine", ["local", "spark"])
 @pytest.mark.parametrize(
     ("given", "says", "hint"),
     [
+        ({"nodes": [PEOPLE | {"columns": {"age": "age"}}]}, "nodes[0].columns` lacks `name`", "name: EXPRESSION"),
+        ({"nodes": [PEOPLE | {"columns": {"id": "name"}}]}, "nodes[0].columns` lacks `name`", "name: EXPRESSION"),
         ({"nodes": [PEOPLE | {"type": "Persn"}]}, "is no node type of the graph: Persn", "did you mean `Person`?"),
         ({"nodes": [PEOPLE | {"columns": {"nmae": "name"}}]}, "columns.nmae` is no property", "mean `name`?"),
         ({"nodes": [], "edges": [KNOWS | {"from": "people", "type": "knows"}]}, "no edge type", "Knows"),
@@ -119,20 +126,60 @@ def test_variables_of_the_environment_are_filled_in(world: World, monkeypatch: p
         ({"sources": {"people": SOURCE | {"path": "*.nothing"}}}, "has no file", "beside the pipeline"),
         ({"sources": {"people": SOURCE | {"path": "."}}}, "is a directory", "*.jsonl"),
         ({"sources": {"people": SOURCE | {"options": {"header": True}}}}, "is no option of jsonl", "leave it out"),
-        ({"sources": {"people": {"format": "josnl", "path": "people.jsonl"}}}, "only Spark reads", "did you mean `jsonl`?"),
-        ({"sources": {"people": SOURCE | {"path": "s3://bucket/x.jsonl"}}}, "is not on this machine", "spark"),
     ],
 )  # fmt: skip
 def test_validation_finds_what_the_graph_and_the_sources_lack(
-    world: World, given: dict[str, Any], says: str, hint: str | None
+    world: World, given: dict[str, Any], says: str, hint: str | None, engine: str
 ) -> None:
     world.lines("people.jsonl", [{"name": "Ann"}])
 
     with pytest.raises((errors.Configuration, errors.NotFound)) as raised:
-        validate(world.pipeline(**given), engine="local")
+        validate(world.pipeline(**given), engine=engine)
 
     assert says in raised.value.message
     assert hint is None or hint in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("source", "says", "hint"),
+    [
+        ({"format": "josnl", "path": "people.jsonl"}, "only Spark reads", "did you mean `jsonl`?"),
+        (SOURCE | {"path": "s3://bucket/x.jsonl"}, "is not on this machine", "spark"),
+    ],
+)
+def test_what_only_spark_reads_is_refused_without_it_and_not_checked_with_it(
+    world: World, source: dict[str, Any], says: str, hint: str
+) -> None:
+    path = world.pipeline(sources={"people": source, "more": SOURCE}, nodes=[PEOPLE, PEOPLE | {"from": "more"}])
+    world.lines("people.jsonl", [])
+
+    with pytest.raises(errors.Configuration, match=says) as raised:
+        validate(path, engine="local")
+
+    assert hint in (raised.value.hint or "")
+    assert validate(path, engine="spark").unchecked == ("people",)
+
+
+def test_a_default_or_a_vector_that_is_computed_need_no_column(tmp_path: Path) -> None:
+    schema = """
+    node Person { name: String @key
+      size: I32 @default(3)
+      note: String?
+      vec: Vector(2) @embed(note) }
+    edge Knows: Person -> Person { since: I32 }
+    """
+    og.init(tmp_path / "g", schema).close()
+    world = World(tmp_path)
+    world.lines("people.jsonl", [])
+    nodes = [PEOPLE | {"columns": ["name"]}]
+    edges = [KNOWS | {"from": "people", "columns": {}}]
+
+    assert validate(world.pipeline(nodes=nodes), engine="local").unchecked == ()
+    with pytest.raises(errors.Configuration, match="the column `vec` is missing"):  # tasks of Spark compute no vectors
+        validate(world.pipeline(nodes=nodes), engine="spark")
+    for engine in ("local", "spark"):
+        with pytest.raises(errors.Configuration, match=r"edges\[0\].columns` lacks `since`"):
+            validate(world.pipeline(nodes=nodes, edges=edges), engine=engine)
 
 
 def test_a_column_that_a_header_lacks_is_found_without_reading_rows(world: World) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +49,7 @@ def refused(spark: SparkSession, uri: str) -> list[str]:
     wrong = spark.createDataFrame([("y", 999)], "key string, age int")
     for frame, type_ in ((people, "Person"), (wrong, "Person"), (people, "Nobody")):
         try:
-            with told():
+            with og.spark.typed_errors():
                 frame.write.format("omnigraph").options(type=type_).mode("append").save(uri)
         except og.errors.OmnigraphError as error:
             found.append(f"{type(error).__name__}: {error.message.splitlines()[0]}")

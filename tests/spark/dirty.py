@@ -97,6 +97,13 @@ _odd: st.SearchStrategy[Any] = st.sampled_from(
         "7",
         "007",
         "1e2",
+        "3.5",
+        "3.0",
+        " 7 ",
+        "+7",
+        "0x10",
+        "1_000",
+        "\uff19",
         "x",
         [],
         [1, "a"],
@@ -134,7 +141,25 @@ _persons = st.fixed_dictionaries(
 _ends = _mostly(st.sampled_from([*KEYS, "nobody"]))
 _pairs = st.fixed_dictionaries({"a": _ends, "b": _ends}, optional={"since": _days})
 _broken = st.sampled_from(
-    ["{broken", "[1]", "", "  ", '{"key": "k1"', "17", '"k1"', "null", '{"key": 1} x', "{'key': 1}", '{"key": 1}}', "{}"]
+    [
+        "{broken",
+        "[1]",
+        "",
+        "  ",
+        '{"key": "k1"',
+        "17",
+        '"k1"',
+        "null",
+        '{"key": 1} x',
+        "{'key': 1}",
+        '{"key": 1}}',
+        "{}",
+        '{"key": 1}, "a": 1',
+        '{"key": "k1",}',
+        '{"key": "k2", "age": NaN}',
+        '{"key": "k3", "key": "k4"}',
+        '{"key": "k5", "name": "\\ud800"}',
+    ]
 )
 
 
@@ -165,7 +190,9 @@ def _table(draw: st.DrawFn) -> str:
 @st.composite
 def raws(draw: st.DrawFn) -> Raw:
     """Everything that a run reads."""
-    files = {f"people/{number}.jsonl": draw(_lines(_persons, 4, 12)) for number in range(draw(st.integers(1, 3)))}
+    # Spark would pass over some of these names.
+    names = draw(st.lists(st.sampled_from(["0", "_1", "2 %20", "_3=4", "5{}"]), min_size=1, max_size=3, unique=True))
+    files = {f"people/{name}.jsonl": draw(_lines(_persons, 4, 12)) for name in names}
     files |= {"more.csv": draw(_table()), "pairs.jsonl": draw(_lines(_pairs, 0, 16))}
     keep = "    dedupe: {by: [key], order: rank, keep: %s}"
     dedupe = draw(st.sampled_from(["", keep % "last", keep % "first", "    dedupe: {by: [key, mail]}"]))

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 from tests.spark.helpers import heads, keys, orphans, pins
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def spread(spark: SparkSession, count: int = 40, parts: int = 4) -> DataFrame:
 
 
 def save(frame: DataFrame, graph: og.Graph, **options: str) -> None:
-    with told():
+    with og.spark.typed_errors():
         frame.write.format("omnigraph").options(type="Person", **options).mode("append").save(graph.uri)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +147,197 @@ def test_a_bad_row_without_a_budget_publishes_nothing(tmp_path: Path) -> None:
         og.spark.run_pipeline(file)
 
     assert (keys(graph), orphans(graph)) == ([], [])
+
+
+NO_OBJECTS = [
+    "[1]",
+    "17",
+    "null",
+    '"k"',
+    '{"name": "k"',
+    '{"name": "k"}}',
+    '{"name": "k"} x',
+    '{"name": "k"},',
+    '{"name": "k"}, {"name": "l"}',
+    '{"name": "k"}, "name": {"name": "l"}',
+    '{"name": "k"}], "name": [',
+    '{"name": "k"}]}',
+    '{"name": [1, 2}]',
+    '{"name": "k", "age": 01}',
+    "{'name': 'k'}",
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_line_is_one_object_and_nothing_more(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [], "rejects: {to: rejects.jsonl, max: 100%}\n")
+    (tmp_path / "people.jsonl").write_text("\n".join([*NO_OBJECTS, ' {"name": "a", "rest": {"name": [1, "]}"]}} ']))
+
+    for engine in ("local", "spark"):
+        report = run_pipeline(file, engine=engine, key=f"by {engine}", branch="main")
+
+        told = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+        assert sorted(json.loads(each["value"]) for each in told if each["rule"] == "json") == sorted(NO_OBJECTS), engine
+        assert report.sources[0].malformed == len(NO_OBJECTS)
+    assert keys(graph) == ["a"]
+
+
+TWO = """
+graph: graph
+mode: append
+sources: {people: {format: jsonl, path: people.jsonl}, pairs: {format: jsonl, path: pairs.jsonl}}
+nodes: [{type: Person, from: people, columns: {key: name, age: age}}]
+edges: [{type: Knows, from: pairs, src: a, dst: b}]
+rejects: {to: rejects.jsonl, max: 5}
+"""
+RUN = """
+import sys
+import omnigraph_sql as og
+og.spark.session("local[1]", config={"spark.driver.memory": "512m"})
+og.spark.run_pipeline(sys.argv[1])
+"""
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("point", "stages"),
+    [
+        ("pipeline.post_target@2", {"validate", "stage", "publish"}),
+        pytest.param("pipeline.pre_note", {"read", "validate", "stage", "publish"}, marks=pytest.mark.slow),
+        pytest.param("pipeline.pre_note@2", {"read", "validate", "stage", "publish"}, marks=pytest.mark.slow),
+        pytest.param("pipeline.post_stage", {"publish"}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_that_was_killed_is_gone_on_with(tmp_path: Path, point: str, stages: set[str]) -> None:
+    graph = og.init(tmp_path / "graph", SCHEMA)
+    (tmp_path / "people.jsonl").write_text("".join(f'{{"name": "p{n}", "age": {n * 30}}}\n' for n in range(8)))
+    (tmp_path / "pairs.jsonl").write_text('{"a": "p1", "b": "p2"}\n{"a": "p1", "b": "p7"}\n{"a": "p3", "b": "p4"}\nno\n')
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(TWO)
+    name, _, nth = point.partition("@")
+    environment = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"{name}=exit{'@' + nth if nth else ''}"}
+    killed = subprocess.run(
+        [sys.executable, "-c", RUN, file], env=environment, check=False, capture_output=True, text=True, timeout=300
+    )
+    assert killed.returncode == 86, killed.stderr
+    assert keys(graph) == []
+
+    seen: list[tuple[str, int | None]] = []
+    report = og.spark.run_pipeline(file, progress=lambda step: seen.append((step.stage, step.rows)))
+
+    # What is told of a target that is not read again is how many rows it had.
+    assert {stage for stage, rows in seen if rows is None} == stages
+    assert report.resumed == (point != "pipeline.pre_note")
+    assert (keys(graph), len(knows(graph))) == ([f"p{n}" for n in range(6)], 2)
+    assert [(each.name, each.rows, each.malformed) for each in report.sources] == [("people", 8, 0), ("pairs", 4, 1)]
+    assert [(each.rows, each.rejected, each.published) for each in report.tables] == [(8, 2, 6), (3, 1, 2)]
+    assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 4
+    assert orphans(graph) == []
+    assert list((tmp_path / "graph" / "_staged").glob("*/*")) == []
+
+
+ODD = [
+    *("12345678.5", "1e400", "-0", "1E5", "1.10", "0.0001", "123456789012345678901234567890", "NaN", "-Infinity", "[1,]"),
+    *(
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        '"\\u0000"',
+        '{"b": 1.0, "a": null}',
+        "true",
+        "1.",
+        "+1",
+        "01",
+        '"\\x"',
+        '"a\tb"',
+        "null",
+    ),
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_both_engines_read_odd_json_alike(tmp_path: Path) -> None:
+    graph, file = small(tmp_path, [])
+    lines = [f'{{"name": "{place}", "age": {value}}}' for place, value in enumerate(ODD)]
+    lines += [
+        '{"name": "first", "name": "second"}',
+        '{"name": "comma",}',
+        '\ufeff{"name": "bom"}',
+        '{"NAME": "x", "name": "y"}',
+    ]
+    (tmp_path / "people.jsonl").write_bytes("\n".join(lines).encode() + b'\n{"name": "\xff"}\n')
+    file.write_text(file.read_text().replace("append", "overwrite").replace("age: age", "name: age"))
+    file.write_text(file.read_text() + "rejects: {to: rejects.jsonl, max: 100%}\n")
+
+    found = []
+    for engine in ("local", "spark"):
+        run_pipeline(file, engine=engine, key=f"by {engine}")
+        found.append((persons(graph), rejected(tmp_path / "rejects.jsonl")))
+
+    assert found[0] == found[1]
+    assert len(found[0][0]) + len(found[0][1]) == len(lines) + 1
+    assert {each["p.key"]: each["p.name"] for each in found[1][0]}["0"] == "12345678.5"
+
+
+NUMBERS = [
+    *(
+        "3.5",
+        "3.0",
+        "1e2",
+        " 7 ",
+        "+8",
+        "",
+        "\uff19",
+        "0x10",
+        "1_000",
+        "9\n",
+        "\t9",
+        "-0",
+        "9" * 19,
+        "9" * 30,
+        "1.5d",
+        "NaN",
+    ),
+    *("-inf", "Infinity", ".5", "5.", "1e", "1e400", "true", "\u0663", "1,5", " ", "+", "--1", "1 2"),
+]
+
+
+TIMES = [
+    *(
+        "2024-01-05",
+        "2024-1-5",
+        " 2024-01-05 ",
+        "2024",
+        "2024-01",
+        "2024/01/05",
+        "20240105",
+        "2024-02-30",
+        "epoch",
+        "infinity",
+    ),
+    *("2024-01-05 10:00:00", "2024-01-05T10:00", "2024-01-05 10:00:00.5", "2024-01-05T10:00:00.123456Z", "2024-01-05 10"),
+    *("2024-01-05T10:00:00+02:00", "2024-01-05 10:00:00 +02:00", "2024-01-05 25:00:00", "10:00:00", "12024-01-05", "now"),
+    *("2024-01-05 24:00:00", "2024-01-05 10:00:60", "2024-01-05Z", "2024-01-05T10:00:00-11:30", "0001-01-01", "-2024-01-05"),
+]
+
+
+@pytest.mark.usefixtures("spark")
+def test_both_engines_take_the_same_texts_for_numbers_days_and_times(tmp_path: Path) -> None:
+    wanted = [(n, text) for n in "bdi" for text in NUMBERS] + [(n, text) for n in "xtz" for text in TIMES]
+    graph, file = small(tmp_path, [{"name": f"{n}{text!r}", n: text} for n, text in wanted])
+    columns = "columns: {name: TEXT, b: BIGINT, d: DOUBLE, i: INT, x: DATE, t: TIMESTAMP, z: TIMESTAMPTZ}"
+    text = file.read_text().replace("path: people.jsonl", f"path: people.jsonl, {columns}").replace("append", "overwrite")
+    text = text.replace("age: age", 'name: "coalesce(cast(b as text), cast(i as text), cast(d > 1 as text), REST)"')
+    text = text.replace("REST", "cast(x as text), cast(t as text), cast(cast(epoch(z) as bigint) as text)")
+    file.write_text(text + "rejects: {to: rejects.jsonl, max: 100%}\n")
+
+    found = []
+    for engine in ("local", "spark"):
+        run_pipeline(file, engine=engine, key=f"by {engine}")
+        found.append((persons(graph), rejected(tmp_path / "rejects.jsonl")))
+
+    local, spark = ({str(each) for part in parts for each in part} for parts in found)
+    assert (local - spark, spark - local) == (set(), set())
+    assert len(found[0][0]) + len(found[0][1]) == len(wanted)
 
 
 def test_formats_that_only_spark_reads(spark: SparkSession, tmp_path: Path) -> None:

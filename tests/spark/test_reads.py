@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +38,7 @@ NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 5000, tzinfo=datetime.UTC)
 
 
 def frame(spark: SparkSession, uri: str, **options: Any) -> DataFrame:
-    with told():
+    with og.spark.typed_errors():
         return spark.read.format("omnigraph").options(**options).load(uri)
 
 
@@ -225,6 +224,13 @@ def test_a_query_is_a_frame(spark: SparkSession, things: og.Graph) -> None:
         ({"type": "Thing", "colums": "id"}, og.errors.BadRequest, "no option `colums`"),
         ({"type": "Thing", "columns": "id,nome"}, og.errors.BadRequest, "no column `nome`"),
         ({"type": "Thing", "branch": "nowhere"}, og.errors.NotFound, "nowhere"),
+        ({"type": "Thing", "columns": "key, id,key"}, og.errors.BadRequest, "names `key` more than once"),
+        ({"type": "Thing", "graph": "elsewhere"}, og.errors.BadRequest, "two graphs are named: .* and elsewhere"),
+        ({"type": "Thing", "filter": "i > 1000) or (1=1"}, og.errors.BadRequest, "`filter` cannot be read"),
+        ({"type": "Thing", "filter": "i > 1000 limit 1"}, og.errors.BadRequest, "`filter` cannot be read"),
+        ({"type": "Thing", "filter": "(i > 1000"}, og.errors.BadRequest, "`filter` cannot be read"),
+        ({"type": "Thing", "filter": "i"}, og.errors.BadRequest, "`filter` cannot be read"),
+        ({"type": "Thing", "version": "²"}, og.errors.BadRequest, "`version` is `²`"),
         ({"type": "Thing", "version": "new"}, og.errors.BadRequest, "`version` is `new`"),
         ({"type": "Thing", "commit": "x", "branch": "main"}, og.errors.BadRequest, "without the options"),
         ({"query": "query q() { match { $p: Nobody } return { $p.key } }"}, og.errors.Compile, "Nobody"),
@@ -236,6 +242,44 @@ def test_bad_options_are_told_at_once(
 ) -> None:
     with pytest.raises(kind, match=words):
         frame(spark, things.uri, **options)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("key int", "the column `key` of Thing is string in Spark, and is asked for as int"),
+        ("key string, i bigint", "the column `i` of Thing is int in Spark, and is asked for as bigint"),
+        ("key string, v array<double>", "the column `v` of Thing is array<float> in Spark"),
+        ("keys string", "Thing has no column `keys`\nhint: did you mean `key`"),
+    ],
+)
+def test_a_schema_is_that_of_the_type(spark: SparkSession, things: og.Graph, columns: str, words: str) -> None:
+    found = spark.read.schema(columns).format("omnigraph").option("type", "Thing").load(things.uri)
+
+    with pytest.raises(og.errors.BadRequest, match=words), og.spark.typed_errors():
+        found.collect()
+
+
+def test_a_schema_may_be_given(spark: SparkSession, things: og.Graph) -> None:
+    given = "v array<float>, at timestamp, w decimal(20,0), key string"
+
+    found = spark.read.schema(given).format("omnigraph").option("type", "Thing").load(things.uri)
+
+    assert [list(row) for row in found.where("key = 'empty'").collect()] == [[None, None, None, "empty"]]
+
+
+def test_a_condition_may_end_with_a_comment(spark: SparkSession, things: og.Graph) -> None:
+    found = frame(spark, things.uri, type="Thing", filter="i < 0 -- the cold ones", pushdown="true")
+
+    assert [row["key"] for row in found.where("key like 'f%'").collect()] == ["full"]
+
+
+def test_there_is_no_stream_of_a_graph(spark: SparkSession, things: og.Graph, tmp_path: Path) -> None:
+    found = spark.readStream.format("omnigraph").option("type", "Thing").load(things.uri)
+    writer = found.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+
+    with pytest.raises(og.errors.BadRequest, match="cannot be read as a stream"), og.spark.typed_errors():
+        writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def test_no_graph(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 from tests.spark.clusters import eventually
 from tests.spark.helpers import heads, keys, orphans, pins
 
@@ -29,10 +28,12 @@ def drop(directory: Path, name: str, *found: str) -> None:
     (directory / name).write_text("\n".join(lines))
 
 
-def run(spark: SparkSession, graph: og.Graph, source: Path, checkpoint: Path, **options: Any) -> None:
+def run(spark: SparkSession, graph: og.Graph, source: Path, checkpoint: Path | str, **options: Any) -> None:
     frame = spark.readStream.schema("key string, age int").json(str(source))
-    writer = frame.writeStream.format("omnigraph").options(type="Person", **options)
-    with told():
+    if options.get("type") == "Note":
+        frame = frame.selectExpr("key as text")
+    writer = frame.writeStream.format("omnigraph").options(**{"type": "Person", **options})
+    with og.spark.typed_errors():
         query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(graph.uri)
         query.awaitTermination()
 
@@ -63,6 +64,74 @@ def test_a_batch_that_is_repeated_changes_nothing(spark: SparkSession, graph: og
 
     assert (heads(graph), pins(graph), len(graph.commits())) == before
     assert (keys(graph), orphans(graph)) == (["a", "b"], [])
+
+
+def test_a_new_checkpoint_is_a_new_query(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    """Its batches count from nought again, and are others than those of the query that had this checkpoint before."""
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    drop(source, "one.json", "a")
+    run(spark, graph, source, checkpoint)
+    shutil.rmtree(checkpoint)
+    (source / "one.json").unlink()
+    drop(source, "two.json", "b")
+
+    run(spark, graph, source, checkpoint)
+
+    assert keys(graph) == ["a", "b"]
+
+
+def test_a_checkpoint_may_be_written_in_several_ways(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    """A batch that is repeated is the same batch, however the address of its checkpoint is spelt."""
+    source, checkpoint = tmp_path / "in", tmp_path / "check point%20"
+    drop(source, "one.json", "a")
+    spellings = [
+        str(checkpoint),
+        f"{checkpoint}/",
+        f"file:{checkpoint}",
+        f"file://{checkpoint}",
+        os.path.relpath(checkpoint),
+        f"{tmp_path}/in/../{checkpoint.name}",
+    ]
+    for spelling in spellings:
+        run(spark, graph, source, spelling, load_mode="merge")
+        shutil.rmtree(checkpoint / "commits")
+
+    assert (keys(graph), len(graph.commits())) == (["a"], 2)
+
+
+@pytest.mark.parametrize("second", [{"type": "Note"}, {"branch": "draft"}])
+def test_streams_of_one_query_id_do_not_meet(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path, second: dict[str, str]
+) -> None:
+    drop(tmp_path / "in", "one.json", "a")
+    run(spark, graph, tmp_path / "in", tmp_path / "first", query_id="q")
+    graph.create_branch("draft")
+    before = len(graph.commits(branch="draft"))
+
+    run(spark, graph, tmp_path / "in", tmp_path / "second", query_id="q", load_mode="merge", **second)
+
+    assert len(graph.commits(branch=second.get("branch", "main"))) == before + 1
+
+
+def test_a_stream_whose_checkpoint_is_not_told_needs_a_name(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    """A setting of Spark says where checkpoints are, and the writer does not hear of it."""
+    drop(tmp_path / "in", "one.json", "a")
+    frame = spark.readStream.schema("key string, age int").json(str(tmp_path / "in"))
+    writer = frame.writeStream.format("omnigraph").option("type", "Person").trigger(availableNow=True)
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "checkpoints"))
+    try:
+        with (
+            pytest.raises(og.errors.BadRequest, match="was not said to its writer\\nhint: set the option `query_id`"),
+            og.spark.typed_errors(),
+        ):
+            writer.start(graph.uri).awaitTermination()
+        assert keys(graph) == []
+        with og.spark.typed_errors():
+            writer.option("query_id", "arrivals").start(graph.uri).awaitTermination()
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+    assert keys(graph) == ["a"]
 
 
 def test_a_batch_with_a_bad_row_stops_the_stream(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.spark.failures import told
 from tests.spark.helpers import heads, keys, knows, orphans, persons, pins
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def people(spark: SparkSession, *rows: tuple[Any, ...], parts: int = 2) -> DataF
 
 
 def save(frame: DataFrame, graph: og.Graph, mode: str = "append", **options: Any) -> None:
-    with told():
+    with og.spark.typed_errors():
         frame.write.format("omnigraph").options(**options).mode(mode).save(graph.uri)
 
 
@@ -213,10 +212,14 @@ def test_wrong_columns_and_types_are_told_before_any_task_works(spark: SparkSess
         (spark.createDataFrame([("a", 1)], "key string, height int"), "unknown column `height`"),
         (spark.createDataFrame([("a", "x")], "key string, age string"), "`Person.age`"),
         (spark.createDataFrame([("a", [1])], "key string, age array<int>"), "`Person.age`"),
+        (spark.createDataFrame([("a", 1)], "name string, age int"), "the column `key` is missing"),
     ]
     for frame, words in cases:
         with pytest.raises(og.errors.OmnigraphError, match=words):
             save(frame, graph, type="Person")
+    with pytest.raises(og.errors.BadRequest, match="node:Note: the column `text` is missing"):
+        save(spark.createDataFrame([(1,)], "stars int"), graph, type="Note", load_id="x", collect_rejects="true")
+    assert og.spark.staged_loads(graph.uri) == []
     with pytest.raises(og.errors.BadRequest, match="the column `dst`"):
         save(spark.createDataFrame([("a",)], "src string"), graph, type="Knows")
     unchanged(graph, before)
@@ -247,3 +250,95 @@ def test_others_may_write_while_a_load_waits(spark: SparkSession, graph: og.Grap
     assert keys(graph) == ["a", "c"]
     og.spark.discard(graph.uri, "second")
     assert orphans(graph) == []
+
+
+def test_columns_that_need_not_be_there(spark: SparkSession, tmp_path: Path) -> None:
+    graph = og.init(
+        tmp_path / "defaults", 'node Task { key: String @key\n  state: String @default("open")\n  note: String? }'
+    )
+
+    save(spark.createDataFrame([("a",)], "key string"), graph, type="Task")
+
+    found = graph.query("query q() { match { $t: Task } return { $t.key, $t.state } }").to_pylist()
+    assert found == [{"t.key": "a", "t.state": "open"}]
+
+
+def test_an_id_that_was_published_takes_no_more_rows(spark: SparkSession, graph: og.Graph) -> None:
+    save(people(spark, ("a", 1)), graph, type="Person", load_id="night")
+    published = og.spark.publish(graph.uri, "night").commit
+    assert published is not None
+
+    with pytest.raises(og.errors.Conflict, match=f"`night` was published already, as commit {published.graph_commit_id}"):
+        save(people(spark, ("b", 2)), graph, type="Person", load_id="night")
+
+    assert (og.spark.staged_loads(graph.uri), orphans(graph), keys(graph)) == ([], [], ["a"])
+
+
+@pytest.mark.parametrize("name", ["load_id", "idempotency_key"])
+def test_a_graph_load_that_is_repeated_gives_its_first_commit(spark: SparkSession, graph: og.Graph, name: str) -> None:
+    """A job that is run again after it had succeeded: its rows are not even made."""
+    found = []
+    for frame in (people(spark, ("a", 1)), spark.sql("SELECT raise_error('made again') AS key, 1 AS age")):
+        with og.spark.GraphLoad(spark, graph.uri, **{name: "night"}) as load:  # type: ignore[arg-type]
+            load.nodes("Person", frame)
+        found.append(load.result)
+
+    assert [each.replayed for each in found] == [False, True]
+    assert found[0].commit == found[1].commit
+    assert (len(graph.commits()), orphans(graph), og.spark.staged_loads(graph.uri)) == (2, [], [])
+
+
+def test_a_graph_load_without_writes_makes_no_commit(spark: SparkSession, graph: og.Graph) -> None:
+    with og.spark.GraphLoad(spark, graph.uri) as load:
+        pass
+
+    assert (load.result.commit, dict(load.result.nodes), dict(load.result.edges)) == (None, {}, {})
+    assert len(graph.commits()) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "src", "dst"),
+    [("who string", "who", "who"), ("src string", "src", "src"), ("dst string, src string", "dst", "src")],
+)
+def test_any_columns_can_be_the_ends_of_edges(
+    spark: SparkSession, graph: og.Graph, columns: str, src: str, dst: str
+) -> None:
+    graph.load({"Person": pa.table({"key": ["a", "b"]})}, mode="append")
+    row = ("a", "b")[: columns.count(" string")]
+
+    with og.spark.GraphLoad(spark, graph.uri) as load:
+        load.edges("Knows", spark.createDataFrame([row], columns), src=src, dst=dst)
+
+    assert knows(graph) == [("a", row[-1])]
+
+
+def test_rejects_of_an_unknown_kind_are_refused(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    with pytest.raises(og.errors.BadRequest, match=r"neither \.jsonl nor \.parquet"):
+        og.spark.GraphLoad(spark, graph.uri, rejects=tmp_path / "x.xlsx", max_rejects=1)
+    with pytest.raises(og.errors.BadRequest, match=r"neither \.jsonl nor \.parquet"):
+        og.spark.publish(graph.uri, "x", rejects=str(tmp_path / "x.xlsx"), max_rejects=1)
+
+
+def test_tables_of_spark_publish_as_well(spark: SparkSession, graph: og.Graph) -> None:
+    """Every way in which Spark writes to the data source ends with a commit."""
+    place = f"OPTIONS (path '{graph.uri}', type 'Knows')"
+    graph.load({"Person": pa.table({"key": ["a", "b"]})}, mode="append")
+    spark.sql(f"CREATE TEMPORARY VIEW pairs USING omnigraph {place}")
+    try:
+        spark.sql("INSERT INTO pairs VALUES ('e1', 'a', 'b', NULL)")
+    finally:
+        spark.catalog.dropTempView("pairs")
+
+    assert knows(graph) == [("a", "b")]
+    assert len(graph.commits()) == 3
+
+
+def test_without_typed_errors_spark_tells_what_is_wrong(spark: SparkSession, graph: og.Graph) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match="Carried: BadRequest: a write needs the option `type`\nhint: ") as raised:
+        people(spark, ("a", 1)).write.format("omnigraph").mode("append").save(graph.uri)
+
+    assert "direct cause" not in str(raised.value)
+    with pytest.raises(ZeroDivisionError), og.spark.typed_errors():
+        raise ZeroDivisionError

@@ -22,6 +22,8 @@ MANY = 'select a.n + b.n as n from "P" a, "P" b'
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("endings") / "graph"
     with og.init(path, "node P { k: String @key\n n: I64? }") as graph:
+        graph.create_branch("small")
+        graph.load({"P": pa.table({"k": ["a"], "n": [1]})}, mode="append", branch="small")
         numbers = list(range(20_000))
         graph.load({"P": pa.table({"k": [str(each) for each in numbers], "n": numbers})}, mode="append")
     return str(path)
@@ -103,12 +105,107 @@ def test_duckdb_draws_no_bar(uri: str) -> None:
     assert done.stdout.strip() == "[{'b': False}]"
 
 
+# Short on one branch, known to be so, and endless on the other.
+ALTERNATING = f"""
+import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background lets it be ignored
+def ask(branch, **limits):
+    return graph.sql({ENDLESS!r}, branch=branch, engine="duckdb", **limits).to_pylist()
+graph.sql('select count(*) from "P"', engine="duckdb")
+for _ in range(4):
+    ask("small")
+"""
+TIMED = """
+try:
+    ask("main", timeout=1.5)
+except og.errors.ResourceLimit as error:
+    print(error.resource)
+"""
+INTERRUPT = """
+threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+try:
+    ask("main")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(("end", "said"), [(TIMED, "time"), (INTERRUPT, "interrupted")])
+def test_a_statement_that_is_short_elsewhere_can_be_stopped_here(uri: str, end: str, said: str) -> None:
+    ended = run(uri, ALTERNATING, end, 'print(ask("small"))')
+
+    assert (ended.stdout, ended.stderr) == (f"{said}\n[{{'n': 1}}]\n", "")
+
+
+# The same text over the same tables, for a moment and then for ever.
+BY_THE_CLOCK = """
+import time
+text = f"select count(*) as n from range(case when epoch(now()) < {time.time() + 3} then 1 else 1000000000000000 end)"
+while True:
+    graph.sql(text, engine="duckdb", timeout=1.5)
+"""
+
+
+def test_a_statement_that_depends_on_the_time_can_be_stopped(uri: str) -> None:
+    ended = run(uri, BY_THE_CLOCK)
+
+    assert "did not finish within 1.5 seconds" in ended.stderr
+
+
+# Interrupts come while statements run, at any moment; those that come in between are not looked at.
+MANY_INTERRUPTS = """
+import collections, random, signal, threading, time
+asking = False
+def handle(number, frame):
+    if asking:
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, handle)
+def interrupt():
+    for _ in range(80):
+        time.sleep(random.random() * 0.1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+def warm():
+    for _ in range(3):
+        ask()
+warm()
+thread = threading.Thread(target=interrupt)
+thread.start()
+ended = collections.Counter()
+while thread.is_alive():
+    try:
+        asking = True
+        rows = len(ask())
+        asking = False
+        ended[rows] += 1
+    except BaseException as error:
+        asking = False
+        ended[f"{type(error).__name__}: {error}"] += 1
+        if random.random() < 0.7:
+            warm()
+print(len(ask()), sorted(map(str, ended)))
+"""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        """lambda: graph.sql('select k from "P"', engine="duckdb").to_arrow()""",
+        """lambda: graph.sql('select k, n from "P" order by n % 77', engine="duckdb").to_arrow()""",
+        """lambda: graph.query('query q() { match { $p: P } return { $p.n } }', engine="duckdb").to_arrow()""",
+    ],
+)
+def test_an_interrupt_is_a_keyboard_interrupt(uri: str, ask: str) -> None:
+    ended = run(uri, f"ask = {ask}", MANY_INTERRUPTS)
+
+    assert ended.stdout == "20000 ['20000', 'KeyboardInterrupt: ']\n"
+
+
 # The signal comes when the package has been loaded, and its import is not over.
 INTERRUPTED = """
 import importlib.util, os, signal, sys
 class Interrupting:
     def find_spec(self, name, path, target=None):
-        if name != "datafusion._internal":
+        if name != PART:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -135,6 +232,38 @@ except KeyboardInterrupt:
     ],
 )
 def test_an_interrupt_during_the_first_statement_does_not_break_the_next(uri: str, ask: str) -> None:
-    ended = run(uri, f"ask = {ask}", INTERRUPTED)
+    ended = run(uri, f"ask = {ask}; PART = 'datafusion._internal'", INTERRUPTED)
 
     assert (ended.stdout, ended.stderr) == ("[{'n': 20000}]\n", "")
+
+
+def test_an_interrupt_while_a_graph_is_opened_does_not_break_the_next(uri: str) -> None:
+    text = f"""
+import omnigraph_sql as og
+PART = "lance.lance"
+def ask():
+    return og.connect({uri!r}, read_only=True).sql('select count(*) as n from "P"')
+{INTERRUPTED}"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (ended.stdout, ended.stderr) == ("[{'n': 20000}]\n", "")
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_an_interrupt_wakes_a_statement_also_when_postgres_was_asked(uri: str, engine: str) -> None:
+    ended = run(
+        uri,
+        "import os, signal, threading",
+        "try:",
+        "    graph.register('t', 'postgresql://127.0.0.1:1/none?connect_timeout=2', table='t')",
+        "except og.errors.SourceFailed:",
+        "    print('it is down')",
+        "threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()",
+        "try:",
+        f"    graph.sql({ENDLESS!r}, engine={engine!r})",
+        "except KeyboardInterrupt:",
+        "    print('interrupted')",
+        "    os._exit(0)",
+    )
+
+    assert (ended.stdout, ended.stderr) == ("it is down\ninterrupted\n", "")

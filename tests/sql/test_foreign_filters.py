@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from datafusion import SessionContext
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -187,6 +189,44 @@ def test_a_condition_that_no_row_satisfies_leaves_other_scans_alone(sources: Gra
 
     assert sources.sql(text).to_pylist() == [{"n": expected}]
     assert sources.datafusion().sql(text).to_pylist() == [{"n": expected}]
+
+
+@pytest.mark.parametrize(
+    "condition", ["i = 1 AND t = 'b' AND i = 2", "NULL AND i = 1", "i IN (1, 2) AND i IN (7) AND t <> 'x'"]
+)
+@pytest.mark.parametrize("table", ["remote", "file"])
+def test_conditions_that_no_row_satisfies_in_every_kind_of_session(sources: Graph, table: str, condition: str) -> None:
+    mine = SessionContext()
+    sources.attach(mine, alias="g")
+    text = f"SELECT id FROM g.foreign.{table} WHERE {condition}"
+
+    assert mine.sql(text).to_pylist() == []
+    assert sources.datafusion().table(table).filter(condition).to_pylist() == []
+    assert sources.datafusion().sql(f"SELECT id, i, t FROM {table} WHERE t = 'b'").filter(condition).to_pylist() == []
+
+
+def test_tables_of_the_graph_that_python_reads(tmp_path: Path) -> None:
+    with og.init(tmp_path / "graph", "node Page { name: String @key  n: I32?  body: Blob? }") as graph:
+        graph.load('{"type": "Page", "data": {"name": "a", "n": 1}}', mode="append")
+        pages = graph.datafusion().table("Page")
+
+        assert pages.filter("n = 1 AND name = 'a' AND n = 2").to_pylist() == []
+        assert [row["name"] for row in pages.filter("n = 1 AND name = 'a'").to_pylist()] == ["a"]
+        assert pages.filter("n IS NULL").count() == 0
+        assert pages.count() == 1
+
+
+def test_what_no_row_satisfies_is_not_asked_for_and_other_scans_keep_their_filters(sources: Graph, postgres: Server) -> None:
+    alone = f"SELECT id FROM remote WHERE {REFUTED}"
+    joined = f"SELECT a.id FROM remote a LEFT JOIN ({alone}) b ON a.id = b.id WHERE a.i = 7"
+    with postgres.logging() as sent:
+        assert sources.sql(alone).to_pylist() == []
+    assert sent == []
+    with postgres.logging() as sent:
+        assert len(sources.sql(joined).to_pylist()) == len(found(sources, "memory", "i = 7"))
+    assert [statement.partition(" WHERE ")[2] for statement in sent] == ['"i" = 7']
+    asked = [row["plan"] for row in sources.sql(f"EXPLAIN {joined}").to_pylist() if row["plan_type"] == "remote remote"]
+    assert [sql.partition(" WHERE ")[2] for sql in asked] == ['"i" = 7']
 
 
 DUCKDB_CONDITIONS = [

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +231,25 @@ def test_a_graph_takes_the_place_of_no_other_catalog(graph: og.Graph, open_sessi
     assert graph.attach(session) == "graph"
 
 
+@pytest.mark.parametrize("open_session", [SessionContext, duckdb.connect])
+@pytest.mark.parametrize("alias", [None, "a"])
+def test_a_graph_takes_the_place_of_no_other_graph(
+    graph: og.Graph, tmp_path: Path, open_session: Any, alias: str | None
+) -> None:
+    session = open_session()
+    name = graph.attach(session, alias=alias)
+
+    with og.init(tmp_path / "other", "node Person { name: String @key }") as other:
+        with pytest.raises(Conflict, match=f"has a catalog `{name}` already") as caught:
+            other.attach(session, alias=alias)
+        assert caught.value.reason == "name_taken"
+        assert other.attach(session, alias="b") == "b"
+    with og.connect(graph.uri, read_only=True) as again:
+        assert again.attach(session, alias=alias) == name
+    rows = session.sql(f'select count(*) as n from {name}.main."Person"').to_arrow_table().to_pylist()
+    assert rows == [{"n": 3}]
+
+
 def test_a_connection_of_a_graph_hands_instants_to_python(graph: og.Graph) -> None:
     """DuckDB needs pytz for that and does not depend on it, so the extra brings it."""
     with graph.duckdb() as connection:
@@ -395,3 +414,43 @@ def test_a_graph_that_nobody_uses_goes_away(tmp_path: Path, engine: str) -> None
     gc.collect()
 
     assert known() is None, "an engine holds on to it"
+
+
+@pytest.mark.parametrize("alias", ["Social", "social", 'we"ird $'])
+def test_the_functions_of_a_graph_in_every_spelling(graph: og.Graph, alias: str) -> None:
+    session = SessionContext()
+    graph.attach(session, alias=alias)
+
+    def exact(name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    spellings: list[Callable[[str], str]] = [exact] if '"' in alias else [exact, str, str.lower, str.upper]
+    for spell in spellings:
+        branches, degree = spell(f"{alias}_branches"), spell(f"{alias}_degree")
+        assert session.sql(f"select * from {branches}()").to_pylist(), branches
+        assert session.sql(f"select {degree}('Knows', 'Ann', 'both') as d").to_pylist(), degree
+        assert session.sql(f'select count(*) as n from {spell(alias)}.main."Person"').to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_a_state_after_a_table_is_told_how_to_be_written(graph: og.Graph, engine: str) -> None:
+    with pytest.raises(NotFound, match=r'write "feature/x"\."Person"'):
+        graph.sql("select * from Person@feature/x", engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_what_is_no_statement_and_no_parameter(graph: og.Graph, engine: str) -> None:
+    for text in (None, b"select 1", 5):
+        with pytest.raises(BadRequest, match="an SQL statement is a text, not"):
+            graph.sql(text, engine=engine)  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match="params is a mapping"):
+        graph.sql("select $a as a", [1], engine=engine)  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match="parameter"):
+        graph.sql("select $a as a", {"a": "\udc80"}, engine=engine)
+    with pytest.raises(BadRequest, match="alias is a text, not int"):
+        graph.attach(SessionContext() if engine == "datafusion" else duckdb.connect(), alias=5)  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match="needs a name that is a text"):
+        graph.register(5, pa.table({"a": [1]}))  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match="did you mean `main`"):
+        graph.sql(COUNT, branch="mian", engine=engine)
+    assert graph.sql(COUNT, engine=engine).to_pylist() == [{"n": 3}]

@@ -1,4 +1,4 @@
-"""Reads the filter that an engine hands to a dataset.
+"""Reads the filter that an engine hands to a dataset, and writes one.
 
 It comes as a `pyarrow.compute.Expression`, which shows nothing of its inside but can be serialised: as a batch of one row
 with its constants, under a schema whose metadata lists the nodes of the tree in order. Keys repeat there, so they are read
@@ -8,11 +8,14 @@ through Arrow's C interface; a dictionary would keep one of each only.
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph_sql.errors import Internal
 from omnigraph_sql.planner.predicates import (
@@ -37,6 +40,15 @@ _COMPARED: dict[str, Operator] = {
     "greater_equal": ">=",
 }
 
+_COMPARISONS: dict[Operator, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
 
 def decoded(expression: Any) -> Predicate:
     """The condition that a filter stands for, with the meaning it has in SQL."""
@@ -45,6 +57,33 @@ def decoded(expression: Any) -> Predicate:
     _, (buffer,) = expression.__reduce__()
     batch = pa.ipc.open_file(buffer).get_batch(0)
     return _Reader(batch, _metadata(batch.schema)).node()
+
+
+def encoded(conditions: Sequence[Predicate]) -> Any:
+    """The filter for rows that satisfy some conditions, each of which was read from one; None for all rows."""
+    return reduce(lambda left, right: left & right, map(_expression, conditions)) if conditions else None
+
+
+def _expression(predicate: Predicate) -> Any:
+    match predicate:
+        case Column(name):
+            return pc.field(name)
+        case Value(scalar):
+            return pc.scalar(scalar)
+        case Compare(compared, left, right):
+            return _COMPARISONS[compared](_expression(left), _expression(right))
+        case IsIn(operand, values):
+            return _expression(operand).isin(values)
+        case IsNull(operand):
+            return _expression(operand).is_null()
+        case Not(IsNull(operand)):
+            return _expression(operand).is_valid()
+        case Not(operand):
+            return ~_expression(operand)
+        case Both(left, right):
+            return _expression(left) & _expression(right)
+        case Either(left, right):
+            return _expression(left) | _expression(right)
 
 
 class _Reader:

@@ -2,132 +2,31 @@
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
-from datafusion import CsvReadOptions, SessionConfig, SessionContext
 
 from omnigraph_compiler.diagnostics import did_you_mean, listing
+from omnigraph_sql.engines.apart import apart
+from omnigraph_sql.engines.foreign.intact import Changed, CsvHeaders, ParquetFooters, header
 from omnigraph_sql.engines.foreign.lazy import Batches, LazyDataset
+from omnigraph_sql.engines.foreign.locations import CsvOptions, Format, Location
 from omnigraph_sql.engines.foreign.model import Reading
 from omnigraph_sql.engines.foreign.providing import provided
+from omnigraph_sql.engines.foreign.readers import Reader
 from omnigraph_sql.engines.foreign.types import duckdb_type
-from omnigraph_sql.engines.foreign.views import create_object_view, create_view
-from omnigraph_sql.errors import BadRequest, NotFound, OmnigraphError, SourceFailed
+from omnigraph_sql.engines.foreign.views import create_object, create_object_view, create_view
+from omnigraph_sql.errors import BadRequest, OmnigraphError, SourceFailed
 from omnigraph_sql.planner.remote import quoted, text_literal
 
-Format = Literal["parquet", "csv"]
-_SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".parq": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
-_PACKED = ".gz"
-_WILD = frozenset("*?[")
-_TABLE = "files"
 _UNREADABLE: dict[Format, str] = {
     "parquet": "is it Parquet? format= says what it is",
     "csv": "delimiter= and header= say how it is written; with schema= nothing is guessed",
 }
-SUBDIRECTORIES = ("datafusion.execution.listing_table_ignore_subdirectory", "false")
-"""A setting of the sessions that read files: those further down in a directory belong to the table, too."""
-
-
-@dataclass(frozen=True)
-class CsvOptions:
-    """How a CSV file is written."""
-
-    delimiter: str = ","
-    header: bool = True
-    schema: pa.Schema | None = None
-    """All columns; None to guess them from the first rows."""
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    """Those of some columns, where guessing would go wrong."""
-
-
-@dataclass(frozen=True)
-class Location:
-    """Files: one, those below a directory, or those of a pattern."""
-
-    path: str
-    """Absolute."""
-    is_pattern: bool
-    format: Format
-    suffix: str
-    """What the names end with."""
-
-    @property
-    def is_directory(self) -> bool:
-        return not self.is_pattern and Path(self.path).is_dir()
-
-    def exists(self) -> bool:
-        """Whether there is at least one file."""
-        if self.is_pattern:
-            return next(glob.iglob(self.path, recursive=True), None) is not None
-        return next(_below(self.path, self.suffix), None) is not None if self.is_directory else Path(self.path).is_file()
-
-    def for_datafusion(self) -> str:
-        """As DataFusion wants it; the form of an address keeps signs in names from being taken for a pattern."""
-        if self.is_pattern:
-            return self.path
-        return Path(self.path).as_uri() + ("/" if self.is_directory else "")
-
-    def for_duckdb(self) -> str:
-        if self.is_pattern:
-            return self.path
-        escaped = "".join(f"[{char}]" if char in _WILD else char for char in self.path)
-        return f"{escaped}/**/*{self.suffix}" if self.is_directory else escaped
-
-
-def locate(source: str, given: str | None) -> Location:
-    """Where the files of a source are, and what they are."""
-    path = str(Path(source).expanduser().absolute())
-    is_pattern = not Path(path).exists() and any(char in _WILD for char in path)
-    suffix = _suffix(path)
-    if Path(path).is_dir() and _format(suffix) is None:
-        suffix = _suffix_below(path, given)
-    form = _format(suffix) if given is None else _given(given)
-    if not is_pattern and not Path(path).exists():
-        hint = "give the path of a file or a directory, or a pattern as *.parquet"
-        raise NotFound(f"there is no file `{path}`", what="file", name=path, hint=hint)
-    if form is None:
-        raise BadRequest(f"`{source}` does not say what it holds", hint='add format="parquet" or format="csv"')
-    location = Location(path, is_pattern, form, suffix)
-    if not location.exists():
-        hint = f"names must end with `{suffix}`" if location.is_directory else "look at the pattern and the directory"
-        raise NotFound(f"there are no files in `{path}`", what="file", name=path, hint=hint)
-    return location
-
-
-def _suffix(path: str) -> str:
-    name = Path(path).name
-    packed = _PACKED if name.lower().endswith(_PACKED) else ""
-    return Path(name[: len(name) - len(packed)]).suffix + packed
-
-
-def _format(suffix: str) -> Format | None:
-    return _SUFFIXES.get(suffix.lower().removesuffix(_PACKED))
-
-
-def _given(form: str) -> Format:
-    if form not in ("parquet", "csv"):
-        raise BadRequest(f"`{form}` is no format of files", hint="write parquet or csv")
-    return form  # type: ignore[return-value]
-
-
-def _below(directory: str, suffix: str) -> Iterator[Path]:
-    return (path for path in Path(directory).rglob(f"*{suffix}") if path.is_file())
-
-
-def _suffix_below(directory: str, given: str | None) -> str:
-    """What the names of the data files in a directory end with: all of them the same."""
-    found = {_suffix(str(path)) for path in _below(directory, "")}
-    found = {suffix for suffix in found if (_format(suffix) if given is None else _format(suffix) == given)}
-    if len(found) > 1:
-        listed = ", ".join(sorted(found))
-        hint = 'say which with format="parquet" or format="csv", or give a pattern'
-        raise BadRequest(f"`{directory}` holds files of several kinds: {listed}", hint=hint)
-    return found.pop() if found else f".{given or 'parquet'}"
+_UNLIKE = "all files must have the same columns in the same order; others can be a table of their own"
 
 
 @dataclass(frozen=True)
@@ -138,8 +37,8 @@ class Files:
     location: Location
     schema: pa.Schema
     csv: CsvOptions
-    table: Any
-    """DataFusion's own table. It looks for the files anew whenever it is read."""
+    reader: Reader
+    intact: CsvHeaders | ParquetFooters
 
     @property
     def kind(self) -> str:
@@ -154,14 +53,42 @@ class Files:
         return None
 
     def provider(self, reading: Reading) -> Any:
-        # DataFusion takes files that are gone for a table without rows.
-        return self.table if self.location.exists() else provided(LazyDataset(_Missing(self, reading)), reading)
+        reading.files[self.name] = self
+        files = self.location.files()
+        fault = self.fault(files)
+        if fault is not None:
+            return provided(LazyDataset(_Broken(self.schema, fault, reading)), self.name)
+        return apart(lambda: self.reader.table(files, self.schema, is_ours=reading.is_ours))
 
     def expose(self, connection: Any, schema: str, name: str, reading: Reading) -> None:
-        if not self.location.exists():
-            create_object_view(connection, schema, name, LazyDataset(_Missing(self, reading)))
+        reading.files[self.name] = self
+        fault = self.fault(self.location.files())
+        if fault is not None:
+            create_object_view(connection, schema, name, LazyDataset(_Broken(self.schema, fault, reading)))
             return
-        create_view(connection, schema, name, self.schema, f"SELECT {_selected(self.schema)} FROM {self._reader()}")
+        rows = f"SELECT {_selected(self.schema)} FROM {self._reader()}"
+        if reading.lasts:
+            # Files may change between statements: each of them looks first, at a table that is empty or raises.
+            checked = create_object(connection, schema, name, LazyDataset(_Checked(self)))
+            rows = f"SELECT {_selected(self.schema)} FROM {checked} UNION ALL {rows}"
+        create_view(connection, schema, name, self.schema, rows)
+
+    def fault(self, files: Sequence[Path]) -> SourceFailed | None:
+        """Why files cannot be read, or not as what they were; None if they can."""
+        if not files:
+            # DataFusion takes files that are gone for a table without rows.
+            text = f"the files of the foreign table `{self.name}` are gone: {self.shown}"
+            return self.failed(text, "put them back, or register the table again")
+        try:
+            self.intact.check(files)
+        except Changed as changed:
+            text = f"the files of the foreign table `{self.name}` are not what they were: {changed}"
+            return self.failed(text, "put them right, or register the table again")
+        return None
+
+    def failed(self, text: str, hint: str) -> SourceFailed:
+        """An error about these files."""
+        return SourceFailed(text, name=self.name, source=self.shown, hint=hint)
 
     def _reader(self) -> str:
         path = text_literal(self.location.for_duckdb())
@@ -181,68 +108,75 @@ def _selected(schema: pa.Schema) -> str:
     return ", ".join(quoted(name) for name in schema.names)
 
 
-class _Missing:
-    """Stands for files that are gone: whoever reads them is told."""
+@dataclass(frozen=True)
+class _Broken:
+    """Stands for files that cannot be read: whoever reads them is told."""
 
-    def __init__(self, files: Files, reading: Reading) -> None:
-        self._files = files
-        self._reading = reading
-        self.schema = files.schema
+    schema: pa.Schema
+    fault: SourceFailed
+    reading: Reading
 
     def planned(self, columns: Any, expression: Any) -> None:
         """Nothing is asked of anybody."""
 
     def batches(self, columns: Any, expression: Any) -> Batches:  # noqa: ARG002 (there are none)
-        error = SourceFailed(
-            f"the files of the foreign table `{self._files.name}` are gone: {self._files.shown}",
-            name=self._files.name,
-            source=self._files.shown,
-            hint="put them back, or register the table again",
-        )
-        self._reading.failed(error)
-        raise error
+        self.reading.failed(self.fault)
+        raise self.fault.with_traceback(None)
+
+
+class _Checked:
+    """Has no rows, but tells whoever reads it if files cannot be read any more."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        # Beside the files in a union, these types do not change those of their columns.
+        self.schema = pa.schema([pa.field(name, pa.null()) for name in files.schema.names])
+
+    def planned(self, columns: Any, expression: Any) -> None:
+        """Nothing is asked of anybody."""
+
+    def batches(self, columns: Any, expression: Any) -> Batches:  # noqa: ARG002 (there are none)
+        fault = self._files.fault(self._files.location.files())
+        if fault is not None:
+            raise fault
+        return iter(())
 
 
 def open_files(name: str, location: Location, csv: CsvOptions) -> Files:
     """A table of files, with the columns they have now."""
-    context = SessionContext(SessionConfig().set(*SUBDIRECTORIES))
+    reader, files = Reader(location, csv), location.files()
     try:
-        _OPENERS[location.format](context, location, csv)
+        schema, intact = _opened(reader, location, csv, files)
+        intact.check(files)
     except OmnigraphError:
         raise
     except Exception as error:
         raise _unreadable(name, location, error) from error
-    table = context.table_provider(_TABLE)
-    return Files(name, location, table.schema, csv, table)
+    return Files(name, location, schema, csv, reader, intact)
 
 
-def _open_parquet(context: SessionContext, location: Location, _csv: CsvOptions) -> None:
-    context.register_parquet(_TABLE, location.for_datafusion(), file_extension=location.suffix)
+def _opened(
+    reader: Reader, location: Location, csv: CsvOptions, files: list[Path]
+) -> tuple[pa.Schema, CsvHeaders | ParquetFooters]:
+    return _opened_csv(reader, location, csv, files) if location.format == "csv" else _opened_parquet(reader, files)
 
 
-def _open_csv(context: SessionContext, location: Location, csv: CsvOptions) -> None:
-    def register(schema: pa.Schema | None) -> None:
-        options = CsvReadOptions(
-            schema=schema,
-            has_header=csv.header,
-            delimiter=csv.delimiter,
-            newlines_in_values=True,  # else a large file is cut into pieces at any end of a line
-            file_extension=location.suffix,
-            file_compression_type="gzip" if location.suffix.lower().endswith(_PACKED) else "",
-        )
-        context.register_csv(_TABLE, location.for_datafusion(), options=options)
-
-    register(csv.schema)
-    if csv.schema is None and csv.types:
-        guessed = context.table_provider(_TABLE).schema
-        context.deregister_table(_TABLE)
-        register(_retyped(guessed, csv.types, location))
+def _opened_parquet(reader: Reader, files: list[Path]) -> tuple[pa.Schema, ParquetFooters]:
+    schema = reader.schema(files)
+    return schema, ParquetFooters(schema)
 
 
-_OPENERS: dict[Format, Callable[[SessionContext, Location, CsvOptions], None]] = {
-    "parquet": _open_parquet,
-    "csv": _open_csv,
-}
+def _opened_csv(reader: Reader, location: Location, csv: CsvOptions, files: list[Path]) -> tuple[pa.Schema, CsvHeaders]:
+    named = next((found for file in files if (found := header(file, csv)) is not None), None) if csv.header else None
+    if csv.schema is not None:
+        if named is not None and named != csv.schema.names and sorted(named) == sorted(csv.schema.names):
+            text = f"the columns of `{location.path}` are {listing(named)} in this order, and not as schema= has them"
+            raise BadRequest(text, hint="write schema= in the order of the file")
+        return csv.schema, CsvHeaders(csv, named or csv.schema.names)
+    if named is not None:
+        CsvHeaders(csv, named).check(files)  # before types are guessed of columns that do not go together
+    schema = _retyped(reader.schema(files), csv.types, location)
+    return schema, CsvHeaders(csv, named or schema.names)
 
 
 def _retyped(schema: pa.Schema, types: Mapping[str, pa.DataType], location: Location) -> pa.Schema:
@@ -257,4 +191,5 @@ def _unreadable(name: str, location: Location, error: Exception) -> SourceFailed
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and line.strip() != "caused by"]
     reason = "; ".join(lines[:3]).removeprefix("DataFusion error: ")
     text = f"the foreign table `{name}` cannot be read from {location.path}: {reason}"
-    return SourceFailed(text, name=name, source=location.path, hint=_UNREADABLE[location.format])
+    hint = _UNLIKE if isinstance(error, Changed) else _UNREADABLE[location.format]
+    return SourceFailed(text, name=name, source=location.path, hint=hint)

@@ -1,25 +1,13 @@
-"""What a plan says about its scans: how many rows of a foreign table it can use, and whether it can ask for them at all."""
+"""What a plan says about its scans: how many rows of a foreign table it can use."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from datafusion import LogicalPlan
 from datafusion.expr import TableScan
 
 from omnigraph_sql.engines.foreign.registry import ForeignTables
-
-_REFUTED = re.compile(r"filters=\[Boolean\(\w+\), ")
-
-
-def is_refuted(plan: LogicalPlan) -> bool:
-    """Whether a condition that no row satisfies is the first of several that a scan in an optimised plan is to apply.
-
-    DataFusion cannot put these together for a dataset of Python. It is looked for in the text of the plan, which has scans
-    inside of subqueries too; that a text in quotes may look like it does no harm.
-    """
-    return _REFUTED.search(plan.display_indent()) is not None
 
 
 def scan_limits(plan: LogicalPlan, foreign: ForeignTables) -> dict[str, int]:

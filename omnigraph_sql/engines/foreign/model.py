@@ -33,10 +33,10 @@ class Reading:
         """How many rows are enough for every time a table is read; those of a table that is missing here are all wanted."""
         self.is_remote = False
         """Whether another database is asked in SQL."""
-        self.is_lazy = False
-        """Whether Python is asked for the rows of a table, which filters them too."""
-        self.leaves_filters = False
-        """Whether the engine applies all filters of the statement itself."""
+        self.is_ours = False
+        """Whether the session that reads has our settings, and not those of somebody else."""
+        self.files: dict[str, Foreign] = {}
+        """The tables made of files that the statement may read, by name."""
         self.asked: dict[Asked, None] | None = None
         """What is asked, in order, as a set; None where nobody wants to know, as in a session that goes on for long."""
         self.going: Callable[[], None] = _always
@@ -45,6 +45,11 @@ class Reading:
         """Is told what a source raised: engines pass on its text only."""
         self._running: dict[int, Callable[[], None]] = {}
         self._lock = threading.Lock()
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on for more than a statement."""
+        return self.asked is None
 
     def follow(self, execution: Execution) -> None:
         """Belong to a run: it is stopped with the run, and fails it."""

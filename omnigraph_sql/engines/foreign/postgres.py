@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -193,4 +194,7 @@ def _driver() -> Any:
     except ImportError:
         text = "tables of Postgres need the package adbc-driver-postgresql"
         raise Configuration(text, what="postgres", hint='run pip install "omnigraph-sql[postgres]"') from None
+    # With the package comes a way to handle Ctrl-C after which it wakes nobody who waits for another thread.
+    if hasattr(signal, "siginterrupt"):
+        signal.siginterrupt(signal.SIGINT, True)
     return dbapi

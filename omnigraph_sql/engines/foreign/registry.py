@@ -12,7 +12,8 @@ import pyarrow as pa
 from omnigraph_compiler.diagnostics import did_you_mean, listing
 from omnigraph_sql.engines.foreign import duckdb_files, postgres
 from omnigraph_sql.engines.foreign.addresses import address, is_postgres
-from omnigraph_sql.engines.foreign.files import CsvOptions, locate, open_files
+from omnigraph_sql.engines.foreign.files import open_files
+from omnigraph_sql.engines.foreign.locations import CsvOptions, locate
 from omnigraph_sql.engines.foreign.memory import is_arrow, keep_rows
 from omnigraph_sql.engines.foreign.model import Foreign, ForeignTable
 from omnigraph_sql.engines.foreign.names import parse_table
@@ -65,9 +66,9 @@ def shown(table: Foreign) -> ForeignTable:
     return ForeignTable(table.name, table.kind, table.shown, table.schema, table.last_sql)
 
 
-def _check_name(name: str, taken: Mapping[str, str]) -> None:
-    if not name:
-        raise BadRequest("a foreign table needs a name", hint='write register("NAME", SOURCE)')
+def _check_name(name: object, taken: Mapping[str, str]) -> None:
+    if not isinstance(name, str) or not name:
+        raise BadRequest("a foreign table needs a name that is a text", hint='write register("NAME", SOURCE)')
     for other, what in taken.items():
         if other.casefold() == name.casefold():
             text = f"`{name}` cannot be the name of a foreign table: there is a {what} `{other}`"

@@ -76,7 +76,7 @@ class Remote:
 
     def provider(self, reading: Reading) -> Any:
         reading.is_remote = True
-        return provided(LazyDataset(_Scanned(self, reading)), reading)
+        return provided(LazyDataset(_Scanned(self, reading)), self.name)
 
     def rows(self, columns: Sequence[str]) -> Batches:
         """All rows, with some columns; at least one."""

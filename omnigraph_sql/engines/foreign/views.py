@@ -18,11 +18,16 @@ def create_view(connection: Any, schema: str, name: str, columns: pa.Schema, sel
 
 def create_object_view(connection: Any, schema: str, name: str, data: Any) -> None:
     """Make Arrow data, or a dataset, visible under a name; the connection holds on to it."""
+    create_view(connection, schema, name, data.schema, f"SELECT * FROM {create_object(connection, schema, name, data)}")
+
+
+def create_object(connection: Any, schema: str, name: str, data: Any) -> str:
+    """Make Arrow data, or a dataset, known for a view of this name; how SQL names it."""
     _check_columns(name, data.schema)
     # Names of objects have no schema: it is a part of them. What had the name before is let go.
     registered = f"omnigraph foreign {schema!r} {name!r}"
     connection.register(registered, data)
-    create_view(connection, schema, name, data.schema, f"SELECT * FROM {quoted('temp', 'main', registered)}")
+    return quoted("temp", "main", registered)
 
 
 def _check_columns(name: str, columns: pa.Schema) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
 
 from omnigraph_sql.engines.duckdb_connections import Connection
+from omnigraph_sql.engines.ingest.files import LINE
 from omnigraph_sql.engines.limits import limits
 from omnigraph_sql.errors import BadRequest, OmnigraphError
-from omnigraph_sql.planner.mapping import RAW_ROWS
+from omnigraph_sql.planner.mapping import RAW_ROWS, ROW_HINT, json_columns_sql
 
+_RAW = "raw_input"
 _ROWS = 1 << 16
+_OF_ROW = re.compile(r"\b(Conversion|Invalid Input|Out of Range) Error")
+"""What a value that an expression cannot take is called. Errors that come through Arrow have no class of DuckDB's."""
 
 
 @contextmanager
@@ -34,11 +39,27 @@ def mapped_batches(
         if prepare is None:
             duck.register(RAW_ROWS, guarded)
         else:
-            duck.register("raw_input", guarded)
-            duck.execute(f'CREATE TEMP VIEW "{RAW_ROWS}" AS {prepare("raw_input")}')
+            duck.register(_RAW, guarded)
+            duck.execute(f'CREATE TEMP VIEW "{RAW_ROWS}" AS {prepare(_RAW)}')
         with _told(failures):
             reader = connection.reader = duck.sql(sql).to_arrow_reader(_ROWS)
         yield pa.RecordBatchReader.from_batches(reader.schema, _batches(reader, failures))
+    finally:
+        connection.close()
+
+
+def json_batches(raw: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Raw rows of lines of JSON with the columns that were asked for. One batch after the other, by this thread alone."""
+    connection = Connection(limits().memory)
+    text = json_columns_sql(columns, LINE, _RAW)
+    try:
+        duck = connection.duck
+        duck.execute("SET threads = 1")
+        for batch in raw:
+            duck.register(_RAW, pa.Table.from_batches([batch]))
+            with _told([]):
+                found = duck.sql(text).to_arrow_table()
+            yield from found.combine_chunks().to_batches()
     finally:
         connection.close()
 
@@ -76,5 +97,4 @@ def _told(failures: list[OmnigraphError]) -> Iterator[None]:
         if failures:
             raise failures[0] from None
         text = str(error).strip().splitlines()[0]
-        hint = "an expression fails on a row; TRY_CAST gives null where CAST fails" if "onversion" in text else None
-        raise BadRequest(f"the mapping fails: {text}", hint=hint) from error
+        raise BadRequest(f"the mapping fails: {text}", hint=ROW_HINT if _OF_ROW.search(text) else None) from error

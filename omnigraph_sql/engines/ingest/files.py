@@ -6,7 +6,7 @@ columns that were asked for. Of lines of JSON there is one column, `LINE`, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ CSV_OPTIONS: Final = ("delimiter", "quote", "escape", "header", "names", "encodi
 _BLOCK: Final = 16 << 20
 """Bytes that are read at once. No line may be longer."""
 _ROWS: Final = 1 << 16
+_LINES: Final = 1 << 14
 _NO_DELIMITER: Final = "\x1f"
 """A character that stands in no line of JSON: there it would have to be escaped."""
 
@@ -73,9 +74,8 @@ def header(files: Files) -> pa.Schema | None:
     path = files.paths[0]
     with _readable(path):
         if files.format == "parquet":
-            import pyarrow.parquet as pq
-
-            schema: pa.Schema = pq.read_schema(path)
+            with _parquet_file(path) as file:
+                schema: pa.Schema = file.schema_arrow
             return schema
         return _csv_header(path, files.options) if files.format == "csv" else None
 
@@ -99,6 +99,24 @@ def raw_batches(files: Files, columns: Sequence[str], first: int, step: int, tal
                     yield batch.to_record_batch((first + place) * step, schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def line_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Lines of JSON, in bytes, that somebody else has read and numbered, as raw rows; joined, to be worth the work."""
+    schema = placed_schema([pa.field(LINE, pa.string())])
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= _LINES or sum(each.nbytes for each in held) >= _BLOCK:
+            yield _lines(held, schema)
+            held = []
+    if held:
+        yield _lines(held, schema)
+
+
+def _lines(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    numbers, lines = pa.concat_batches(batches).columns
+    return _decoded(_Piece(np.asarray(numbers), [lines])).to_record_batch(0, schema)
 
 
 @dataclass(frozen=True)
@@ -134,11 +152,16 @@ class _Piece:
         return both.sort_by(AT)
 
 
-def _parquet(path: str, fields: Sequence[pa.Field], _options: Mapping[str, Any]) -> Iterator[_Piece]:
+def _parquet_file(path: str) -> Any:
+    """A file. The times that Spark writes (INT96) are read in microseconds: in nanoseconds years beyond 2262 overflow."""
     import pyarrow.parquet as pq
 
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
+def _parquet(path: str, fields: Sequence[pa.Field], _options: Mapping[str, Any]) -> Iterator[_Piece]:
     number = 1
-    with pq.ParquetFile(path) as file:
+    with _parquet_file(path) as file:
         names = [_field(file.schema_arrow, each.name, path).name for each in fields]
         for batch in file.iter_batches(_ROWS, columns=names):
             yield _Piece(np.arange(number, number + batch.num_rows), [batch.column(name) for name in names])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph_sql import errors
-from omnigraph_sql.errors import OmnigraphError
+from omnigraph_sql.errors import Internal, OmnigraphError
 
 _MARK = re.compile(r"\[omnigraph ([A-Za-z0-9+/=]+)\]")
 _PLAIN = (str, int, float, bool, type(None))
@@ -21,27 +21,40 @@ class Carried(Exception):
 
 @contextmanager
 def carrying() -> Iterator[None]:
-    """In a process of Spark: give errors a form that `told` recognises."""
+    """In a process of Spark: give errors a form that `typed_errors` recognises."""
     try:
         yield
     except OmnigraphError as error:
         fields = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
         known = json.dumps({"class": type(error).__name__, "fields": fields})
-        raise Carried(f"{error} [omnigraph {base64.b64encode(known.encode()).decode()}]") from error
+        mark = base64.b64encode(known.encode()).decode()
+        raise Carried(f"{type(error).__name__}: {error}\n[omnigraph {mark}]") from _telling(error, error)
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Where a job is started: raise what our code in the processes of Spark raised."""
+def typed_errors() -> Iterator[None]:
+    """Raise errors of ours as what they are, instead of the errors of Spark that tell about them.
+
+        with og.spark.typed_errors():
+            people.write.format("omnigraph").option("type", "Person").mode("append").save(uri)
+
+    Reads and writes of the data source run in processes of Spark, which makes a text of what goes wrong there. Everything
+    else that Spark raises in the block is left alone. Actions count as well: `collect`, `awaitTermination`.
+    """
     try:
         yield
     except OmnigraphError:
         raise
     except Exception as error:
-        found = restored(_text(error))
+        found = restored(whole_text(error))
         if found is None:
             raise
-        raise found from error
+        raise found from _telling(found, error)
+
+
+def _telling(found: OmnigraphError, cause: BaseException) -> BaseException | None:
+    """What is shown beside an error: its cause, if it is a defect of ours. The frames of others say nothing to anybody."""
+    return cause if isinstance(found, Internal) else None
 
 
 def restored(text: str) -> OmnigraphError | None:
@@ -57,11 +70,11 @@ def restored(text: str) -> OmnigraphError | None:
     return made
 
 
-def _text(error: BaseException) -> str:
-    """Everything that an error of Spark says; what came from Java says most of it elsewhere."""
+def whole_text(error: BaseException) -> str:
+    """Everything that an error of Spark says; what came from Java says most of it in its causes."""
     texts = [str(error)]
     cause = getattr(error, "java_exception", None)
     while cause is not None:
-        texts.append(str(cause.toString()))
+        texts.append(f"Caused by: {cause.toString()}")
         cause = cause.getCause()
     return "\n".join(texts)

@@ -59,28 +59,33 @@ def told(error: Exception, execution: Execution) -> BaseException:
 
 
 def _of_spark(text: str, execution: Execution) -> OmnigraphError | None:
-    """What can happen to a query on a cluster, through no fault of its own."""
+    """What can happen to a query, through no fault of its own."""
     if "SPARK_JOB_CANCELLED" in text or "OPERATION_CANCELED" in text:
         return BadRequest("the query was cancelled", hint="run it again")
     if "ARITHMETIC_OVERFLOW" in text:
         return too_many()
     if "spark.driver.maxResultSize" in text:
-        return _out_of_memory("the result is larger than Spark may collect", "spark.driver.maxResultSize", execution)
+        memory = execution.limits.memory
+        return _out_of_memory("the result is larger than Spark may collect", "spark.driver.maxResultSize", memory, "query")
+    return of_cluster(text, execution.limits.memory, "query")
+
+
+def of_cluster(text: str, memory: int, work: str) -> OmnigraphError | None:
+    """What can happen to any work on a cluster: a query, a pipeline."""
     if "java.lang.OutOfMemoryError" in text or "UNABLE_TO_ACQUIRE_MEMORY" in text:
-        return _out_of_memory("Spark ran out of memory", "spark.executor.memory and spark.driver.memory", execution)
+        return _out_of_memory("Spark ran out of memory", "spark.executor.memory and spark.driver.memory", memory, work)
     if "SparkContext was shut down" in text or "stopped SparkContext" in text or "SparkContext is stopped" in text:
-        return Configuration("the Spark session was stopped", what="spark session", hint="run the query again")
+        return Configuration("the Spark session was stopped", what="spark session", hint=f"run the {work} again")
     missing = _MISSING.search(text)
     if missing is not None:
         hint = "install omnigraph-sql where the workers run, and let PYSPARK_PYTHON name the Python that has it"
         return Configuration(f"the Python workers of Spark have no package `{missing[1]}`", what=missing[1], hint=hint)
     if any(sign in text for sign in _LOST):
         hint = "run it again; if it happens again, look at the logs of Spark's executors, and give them more memory"
-        return Storage("Spark lost a worker while it ran the query", storage_class="transient", hint=hint)
+        return Storage(f"Spark lost a worker while it ran the {work}", storage_class="transient", hint=hint)
     return None
 
 
-def _out_of_memory(text: str, setting: str, execution: Execution) -> ResourceLimit:
-    limit = execution.limits.memory
-    hint = f"narrow the query down, or raise {setting}"
+def _out_of_memory(text: str, setting: str, limit: int, work: str) -> ResourceLimit:
+    hint = f"narrow the {work} down, or raise {setting}"
     return ResourceLimit(text, resource="memory", limit=limit, actual=limit, hint=hint)

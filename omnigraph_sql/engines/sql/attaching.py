@@ -6,7 +6,7 @@ import sys
 import weakref
 from typing import Any
 
-from omnigraph_sql.engines.sql.names import Ref
+from omnigraph_sql.engines.sql.names import Ref, check_given
 from omnigraph_sql.engines.sql.pins import Source
 from omnigraph_sql.errors import BadRequest, Conflict
 
@@ -20,12 +20,13 @@ Those of a graph that was given a name have it, too.
 def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
     """Make a graph known in a session of DataFusion or DuckDB."""
     name = alias or "graph"
+    check_given("alias", name, str, "a text")
     make = _datafusion if _is("datafusion", "SessionContext", session) else _duckdb
     if make is _duckdb and not _is("duckdb", "DuckDBPyConnection", session):
         hint = "give a datafusion.SessionContext or a connection of duckdb.connect()"
         raise BadRequest(f"a graph cannot be attached to a {type(session).__name__}", hint=hint)
     known = _GRAPHS.setdefault(session, {})
-    if name not in known and name.lower() in _catalogs(session):
+    if not _is_of(known[name], source) if name in known else name.lower() in _catalogs(session):
         text = f"the session has a catalog `{name}` already"
         raise Conflict(text, reason="name_taken", hint="attach the graph with another alias=")
     plain = ("",) if next(iter(known), name) == name else ()
@@ -38,6 +39,11 @@ def attach(session: Any, source: Source, alias: str | None, own: Ref) -> str:
 def opened(session: Any, name: str, graph: Any) -> None:
     """A session of our own has a graph: to attach it again shows it anew."""
     _GRAPHS.setdefault(session, {})[name] = graph
+
+
+def _is_of(graph: Any, source: Source) -> bool:
+    """Whether an attached graph is that of a source, through whichever handle."""
+    return str(graph.pins.source.storage.objects.root) == str(source.storage.objects.root)
 
 
 def _catalogs(session: Any) -> set[str]:

@@ -147,5 +147,5 @@ class PlaceSchema(_Fixed):
             raise unknown("table", shown.name, self._pins.tables(self._place))
         opened, storage = self._pins.opened(shown.entry), self._pins.source.storage
         if has_blobs(shown):
-            return provided(LazyTable(self._pins.columns(shown), opened, ENGINE_FILTERS), self._pins.reading)
+            return provided(LazyTable(self._pins.columns(shown), opened, ENGINE_FILTERS), shown.name)
         return storage.provider(opened())

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 
+from omnigraph_sql.engines.apart import apart
 from omnigraph_sql.engines.foreign.explaining import inner_plan
-from omnigraph_sql.engines.foreign.files import SUBDIRECTORIES
-from omnigraph_sql.engines.foreign.limits import is_refuted, scan_limits
-from omnigraph_sql.engines.sql.apart import apart
+from omnigraph_sql.engines.foreign.limits import scan_limits
+from omnigraph_sql.engines.foreign.readers import SUBDIRECTORIES, forget_files
 from omnigraph_sql.engines.sql.catalog import GraphCatalog
 from omnigraph_sql.engines.sql.names import Place, Ref
 from omnigraph_sql.engines.sql.pins import Pins, Shown, Source, unknown
@@ -21,7 +21,7 @@ from omnigraph_sql.engines.sql.refusals import refused
 from omnigraph_sql.engines.sql.registering import register_functions
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.planner.statements import is_sampled, translated_sql
+from omnigraph_sql.planner.statements import is_sampled, state_written, translated_sql
 
 CATALOG = "graph"
 _CATALOG = re.compile(r"table '([^.']+)\.[^']*\.[^']*' not found")
@@ -45,15 +45,18 @@ class Attached:
         self.alias = alias
         self.is_heard = is_heard
         self.pins = Pins(source, own)
+        self.pins.reading.is_ours = is_heard
         self._depth = 0
         self._inner: dict[Place, tuple[SessionContext, _Seen]] = {}
-        context.register_catalog_provider(alias, GraphCatalog(self))
+        for name in dict.fromkeys((alias, alias.lower())):  # DataFusion makes names small that are not quoted
+            context.register_catalog_provider(name, GraphCatalog(self))
         for prefix in prefixes:
             register_functions(context, self, prefix)
 
     def renew(self, params: Mapping[str, Any] | None = None, known: dict[Ref, Snapshot] | None = None) -> Pins:
         """Look at everything anew but what is known, for a statement with these parameters."""
         self.pins = Pins(self.pins.source, self.pins.own, params, known)
+        self.pins.reading.is_ours = self.is_heard
         return self.pins
 
     def view(self, place: Place, shown: Shown) -> Any:
@@ -106,6 +109,7 @@ class GraphContext(SessionContext):
     def __init__(self, source: Source, own: Ref, memory: int) -> None:
         runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(memory)
         super().__init__(_config(str(own), CATALOG), runtime)
+        forget_files(self)
         self.graph = Attached(self, source, CATALOG, own, is_heard=True)
         self._planning = threading.RLock()
 
@@ -143,10 +147,6 @@ class GraphContext(SessionContext):
             pins = self.graph.renew(plain, known)
             try:
                 frame = super().sql(text, options=_READS, param_values=values)
-                if pins.reading.is_lazy and is_refuted(inner_plan(self, frame)):
-                    pins = self.graph.renew(plain, known)
-                    pins.reading.leaves_filters = True
-                    frame = super().sql(text, options=_READS, param_values=values)
                 if pins.reading.is_remote:
                     pins.reading.limits = scan_limits(inner_plan(self, frame), pins.source.foreign)
                 return frame
@@ -159,6 +159,9 @@ class GraphContext(SessionContext):
                 catalog = _CATALOG.search(str(error))
                 if catalog is not None and catalog[1] not in self.catalog_names():
                     raise unknown("catalog", catalog[1], self.catalog_names()) from None
+                state = state_written(text)
+                if state is not None:
+                    pins.find(Place(pins.own), state)  # raises, with what to write
                 raise refused(str(error), text) from error
 
 
@@ -171,7 +174,7 @@ def scalar(name: str, value: Any) -> pa.Scalar:
     """A parameter as a value of Arrow."""
     try:
         return pa.scalar(value)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeError) as error:
         hint = "give a plain value, or one of pyarrow.scalar"
         raise BadRequest(f"the parameter `{name}` cannot be bound: {error}", hint=hint) from None
 

@@ -51,3 +51,9 @@ def parse_place(text: str) -> Place:
     """The meaning of a schema name: `REF`, or `REF:SCHEMA`."""
     ref, colon, schema = text.partition(":")
     return Place(parse_ref(ref), schema if colon else None)
+
+
+def check_given(name: str, value: object, kind: type, wanted: str) -> None:
+    """Raise if what the caller gave is of another kind: what comes of it would not say so."""
+    if not isinstance(value, kind):
+        raise BadRequest(f"{name} is {wanted}, not {type(value).__name__}", hint=f"give {wanted}")

@@ -10,8 +10,9 @@ import pyarrow.dataset as pads
 from datafusion import SessionContext, udf, udtf
 from datafusion.expr import Placeholder
 
-from omnigraph_sql.engines.sql.apart import apart
+from omnigraph_sql.engines.apart import apart
 from omnigraph_sql.engines.sql.catalog import Session
+from omnigraph_sql.engines.sql.duck.naming import quoted
 from omnigraph_sql.engines.sql.functions import FUNCTIONS, SCALARS, ScalarFunction, TableFunction
 from omnigraph_sql.engines.sql.pins import Pins
 from omnigraph_sql.errors import BadRequest, OmnigraphError
@@ -21,7 +22,9 @@ def register_functions(context: SessionContext, session: Session, prefix: str = 
     """Make the functions of a graph known, in small letters and in capitals, for names keep their case."""
     for function in FUNCTIONS.values():
         run = _table_of(session, function)
-        for name in _spelled(f"{prefix}{function.name}"):
+        # DataFusion looks these up by what is written, quotes and all.
+        names = _spelled(f"{prefix}{function.name}")
+        for name in (*names, *map(quoted, names)):
             context.register_udtf(udtf(run, name))
     for scalar in SCALARS.values():
         compute = _values_of(session, scalar)
@@ -31,7 +34,7 @@ def register_functions(context: SessionContext, session: Session, prefix: str = 
 
 
 def _spelled(name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((name, name.upper())))
+    return tuple(dict.fromkeys((name, name.lower(), name.upper())))
 
 
 def _table_of(session: Session, function: TableFunction) -> Callable[..., Any]:

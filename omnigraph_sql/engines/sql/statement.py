@@ -11,6 +11,7 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from omnigraph_sql.engines.execution import Clock, Execution, translated
+from omnigraph_sql.engines.foreign.blaming import blamed
 from omnigraph_sql.engines.foreign.explaining import explained, is_explained
 from omnigraph_sql.engines.resources import BATCH_ROWS
 from omnigraph_sql.engines.sql.context import GraphContext
@@ -87,7 +88,7 @@ class DataFusionStatements:
 
 
 def _described(pins: Pins, cause: BaseException) -> OmnigraphError:
-    return pins.reason() or failed(str(cause))
+    return pins.reason() or blamed(str(cause), pins.reading) or failed(str(cause))
 
 
 def distinct(schema: pa.Schema) -> pa.Schema:

@@ -66,9 +66,9 @@ def type_named(catalog: Catalog, name: str) -> NodeType | EdgeType:
     return _layout(Layouts(catalog), name).type
 
 
-def check_table(name: str, source: Any, catalog: Catalog) -> None:
+def check_table(name: str, source: Any, catalog: Catalog, *, computes: bool = False) -> None:
     """Raise what `read_tables` would about a whole table, whatever its rows are. Reads none of them."""
-    layout = _layout(Layouts(catalog, computes=False), name)
+    layout = _layout(Layouts(catalog, computes=computes), name)
     with opened(source, layout.key, [*layout.properties, "id", "src", "dst"]) as stream:
         _TableReader(layout, stream, Faults(None, ROWS, None), DEFAULT_LIMITS).check()
 
@@ -118,7 +118,12 @@ class _TableReader:
         self._next_row = 1
 
     def check(self) -> None:
-        """Raise if a column is of an unsuitable type."""
+        """Raise if a column is missing that every row needs, or is of an unsuitable type."""
+        layout = self._layout
+        for name, prop in layout.properties.items():
+            if layout.requires(prop) and name not in self._columns and name not in layout.defaults:
+                text = f"{layout.key}: the column `{name}` is missing, and {layout.named(name)} is required"
+                raise BadRequest(text, hint="give every row a value for it")
         schema = self._stream.schema
         self._convert(pa.table([_sample(each.type) for each in schema], schema=schema), _Findings())
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
 from omnigraph_compiler.diagnostics import did_you_mean
+from omnigraph_sql.engines.sql.duck.steadiness import is_steady
 from omnigraph_sql.engines.sql.functions import FUNCTIONS, SCALARS
 from omnigraph_sql.engines.sql.names import Place
 from omnigraph_sql.engines.sql.pins import Pins
@@ -35,8 +35,10 @@ class Parsed:
     """Whether it asks which tables there are."""
     batch_rows: int | None = None
     """How many of its rows to take at a time; None before it was run."""
-    seconds: float = math.inf
-    """How long it took until all rows were there when it was last run."""
+    is_steady: bool = False
+    """Whether it does the same whenever it is run over the same tables."""
+    short: Hashable | None = None
+    """The tables over which it took but a moment when it was last run; None if it took longer, or never was."""
 
 
 def parsed(duck: duckdb.DuckDBPyConnection, pins: Pins, text: str) -> Parsed:
@@ -52,6 +54,7 @@ def parsed(duck: duckdb.DuckDBPyConnection, pins: Pins, text: str) -> Parsed:
         statement,
         tuple((parts, len(parts) == 1 and parts[0].lower() in local) for parts in tables),
         any(node.get("type") == "SHOW_REF" and node.get("query") is None for node in nodes),
+        is_steady=not how and is_steady(duck, nodes),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from omnigraph_sql.engines.duckdb_connections import heeding_keyboard
 from omnigraph_sql.engines.sql.attaching import opened
 from omnigraph_sql.engines.sql.context import CATALOG
 from omnigraph_sql.engines.sql.duck.functions import Current, create_functions
@@ -19,10 +20,11 @@ __all__ = ["AttachedDuck", "DuckDBPyConnection", "open_connection"]
 class AttachedDuck:
     """A graph in a connection. It shows what the branches showed when it was attached."""
 
+    @heeding_keyboard()
     def __init__(
         self, duck: DuckDBPyConnection, source: Source, alias: str, own: Ref, prefixes: tuple[str, ...] = ("",)
     ) -> None:
-        pins = Pins(source, own)
+        self.pins = pins = Pins(source, own)
         tables = Tables(duck, alias)
         catalog, schema = duck.execute("SELECT current_catalog(), current_schema()").fetchall()[0]
         tables.everything(pins, pins.schema_names())
@@ -30,6 +32,7 @@ class AttachedDuck:
         create_functions(duck, Current(pins), prefixes)
 
 
+@heeding_keyboard()
 def open_connection(source: Source, own: Ref, memory: int) -> DuckDBPyConnection:
     """A connection on a graph, in which a state is the default schema."""
     duck = duckdb.connect(":memory:", config={"memory_limit": f"{memory}B"})

@@ -14,8 +14,9 @@ import duckdb
 import pyarrow as pa
 
 from omnigraph_sql.engines.duckdb import Fetching, duck_value
-from omnigraph_sql.engines.duckdb_connections import Connection
+from omnigraph_sql.engines.duckdb_connections import Connection, heeding_keyboard
 from omnigraph_sql.engines.execution import Clock, Execution
+from omnigraph_sql.engines.foreign.blaming import blamed
 from omnigraph_sql.engines.foreign.registry import SCHEMA as FOREIGN
 from omnigraph_sql.engines.resources import BATCH_ROWS
 from omnigraph_sql.engines.sql.context import CATALOG, scalar
@@ -30,7 +31,8 @@ from omnigraph_sql.engines.sql.names import Ref
 from omnigraph_sql.engines.sql.orders import Statement
 from omnigraph_sql.engines.sql.pins import Pins, Source
 from omnigraph_sql.engines.sql.statement import READ_AHEAD, distinct, plain
-from omnigraph_sql.engines.streaming import Stream
+from omnigraph_sql.engines.streaming import Stream, awaited
+from omnigraph_sql.engines.threads import in_thread
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.planner.statements import Call, Parameter, renamed_schema, replaced_calls
 
@@ -55,9 +57,9 @@ class Worker:
         create_functions(self.connection.duck, self.current, ("",))
         self._parsed: OrderedDict[str, Parsed] = OrderedDict()
 
-    def knows(self, text: str) -> bool:
-        """Whether a statement was run before."""
-        return text in self._parsed
+    def known(self, text: str) -> Parsed | None:
+        """What a statement is that was run before."""
+        return self._parsed.get(text)
 
     def parsed(self, text: str) -> Parsed:
         """What a statement is; the same ones come again and again."""
@@ -92,16 +94,17 @@ class Running:
         return self.worker.connection
 
     def is_short(self) -> bool:
-        """Whether it took a moment only when it was run before, and reads the same tables now."""
-        if self.statement.params or not self.worker.knows(self.statement.text):
+        """Whether it took but a moment when it was last run, and reads the same tables now."""
+        known = None if self.statement.params else self.worker.known(self.statement.text)
+        if known is None or known.short is None:
             return False
-        shown = self.worker.tables.shown
-        return self._look_up().seconds < _SHORT_SECONDS and self.worker.tables.shown == shown
+        short, known.short = known.short, None  # it must prove it each time
+        return short == self.worker.tables.read_by(self.worker.current.pins, known)
 
     def begin(self, _: Execution) -> pa.RecordBatchReader:
         """Look up what the statement names, and run it."""
         self._since = time.monotonic()
-        known = self.parsed or self._look_up()
+        known = self._look_up()
         given = self.statement.params
         # Only those that are left in the text: DuckDB refuses others.
         wanted = [name for name in given if name in known.statement.named_parameters]
@@ -139,7 +142,8 @@ class Running:
 
     def described(self, cause: BaseException) -> OmnigraphError:
         """Why it failed."""
-        return self.worker.current.pins.reason() or refused(str(cause), self._columns)
+        pins = self.worker.current.pins
+        return pins.reason() or blamed(str(cause), pins.reading) or refused(str(cause), self._columns)
 
     def _columns(self) -> list[str]:
         """The columns of the tables that it names."""
@@ -147,11 +151,12 @@ class Running:
 
     def finished(self) -> None:
         """All rows were given."""
-        if self.parsed is not None:
-            self.parsed.seconds = time.monotonic() - self._since
-        for name in self.results:
-            self.connection.duck.unregister(name)
-        self.worker.tables.release()
+        if self.parsed is not None and self.parsed.is_steady and time.monotonic() - self._since < _SHORT_SECONDS:
+            self.parsed.short = self.worker.tables.read_by(self.worker.current.pins, self.parsed)
+        with heeding_keyboard():
+            for name in self.results:
+                self.connection.duck.unregister(name)
+            self.worker.tables.release()
         self.give_back(self.worker)
 
 
@@ -167,7 +172,8 @@ class DuckDBStatements:
         """Run a statement until its first rows are there."""
         execution = Execution(statement.limits, Clock(statement.limits.timeout), BATCH_ROWS)
         execution.begin()
-        worker = self._take(statement.limits.memory)
+        with execution.clock.running():
+            worker = self._take(statement.limits.memory, execution)
         worker.current.pins = pins = Pins(self._source, statement.own, statement.params, statement.states)
         pins.reading.follow(execution)
         running = Running(worker, statement, self._give)
@@ -189,13 +195,14 @@ class DuckDBStatements:
         for worker in idle:
             worker.connection.close()
 
-    def _take(self, memory: int) -> Worker:
+    def _take(self, memory: int, execution: Execution) -> Worker:
         with self._lock:
             for place, worker in enumerate(self._idle):
                 if worker.connection.memory == memory and worker.is_mine:
                     del self._idle[place]
                     return worker
-        return Worker(self._source, memory)
+        # In a thread that is not interrupted: what DuckDB is told first takes a while.
+        return awaited(in_thread(lambda: Worker(self._source, memory), lambda: None), execution)
 
     def _give(self, worker: Worker) -> None:
         with self._lock:

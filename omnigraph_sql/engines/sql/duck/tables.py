@@ -37,8 +37,6 @@ class Tables:
         self._schemas: set[str] = set()
         self._shown: dict[tuple[str, str], Hashable] = {}
         self._used: str | None = None
-        self.shown = 0
-        """How often something was shown that was not there before."""
         self._has_files = False
         duck.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted(alias)}")
 
@@ -60,6 +58,24 @@ class Tables:
         if statement.lists_tables:
             self.everything(pins, [str(pins.own)])
         self.use(str(pins.own))
+
+    def read_by(self, pins: Pins, statement: Parsed) -> Hashable | None:
+        """What a statement reads, if that is all shown, and stored tables of its own state; else None."""
+        own = str(pins.own)
+        found: list[Hashable] = [pins.own]
+        for parts, is_local in statement.tables:
+            if parts[:-1] not in ((), (own,)):
+                return None
+            try:
+                entry = pins.find(Place(pins.own), parts[-1]).entry
+            except NotFound:
+                if is_local:
+                    continue
+                return None
+            if entry is None or self._shown.get((own, parts[-1].lower())) != entry:
+                return None
+            found.append(entry)
+        return tuple(found)
 
     def columns(self, pins: Pins, statement: Parsed) -> list[str]:
         """The columns of the tables that a statement names; those of views are not known without looking."""
@@ -112,11 +128,9 @@ class Tables:
 
     def _show(self, pins: Pins, schema: str, name: str, place: Place, shown: Shown, depth: int) -> None:
         if shown.kind == "view":
-            self.shown += 1
             self._show_view(pins, schema, name, place, shown, depth)
             return
         if shown.foreign is not None:
-            self.shown += 1
             self.use(schema)
             shown.foreign.expose(self._duck, schema, name, pins.reading)
             self._has_files |= shown.foreign.kind == "duckdb"
@@ -131,7 +145,6 @@ class Tables:
 
     def _put(self, schema: str, name: str, identity: Hashable, table: pads.Dataset) -> None:
         """Show a table, in place of what was shown under its name."""
-        self.shown += 1
         names = told_apart(table.schema.names)
         if names == table.schema.names:
             self._create_view(schema, name, table, "*")
