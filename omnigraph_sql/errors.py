@@ -13,7 +13,7 @@ hint: list them with `branches`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "InitializationClaimed",
     "Internal",
     "KeyConflict",
+    "MergeConflicts",
     "NotFound",
     "OmnigraphError",
     "OmnigraphWarning",
@@ -258,6 +259,18 @@ class KeyConflict(OmnigraphError):
         super().__init__(message, hint=hint)
         self.table_key = table_key
         self.id = id
+
+
+class MergeConflicts(OmnigraphError):
+    """A merge met conflicts that nobody decided. Nothing was changed; `conflicts` has all of them."""
+
+    kind = "MergeConflicts"
+    exit_code = 5
+    http_status = 409
+
+    def __init__(self, message: str, *, conflicts: Sequence[Any], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.conflicts = list(conflicts)
 
 
 class PreconditionFailed(OmnigraphError):

@@ -31,7 +31,7 @@ from omnigraph_sql.arguments import (
     texts,
     whole,
 )
-from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode
+from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, MergeGranularity
 from omnigraph_sql.embeddings.handle import Embeddings
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.queries import GraphQueries
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.explanation import Explanation
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph.loads import GraphLoads
+    from omnigraph_sql.graph.merges import GraphMerges
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.indexes import PendingIndex
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.writes.load.rejects import RejectLimit, Rejects, RejectTarget
     from omnigraph_sql.writes.load.stage import Step
     from omnigraph_sql.writes.load.staged_load import StagedLoad
+    from omnigraph_sql.writes.merge.merges import MergeResult
     from omnigraph_sql.writes.mutation import MutationResult
     from omnigraph_sql.writes.relational import RelationalWriter
 
@@ -122,6 +124,13 @@ class Graph:
         from omnigraph_sql.graph.loads import GraphLoads
 
         return GraphLoads(self._store, self._embeddings)
+
+    @property
+    def _merges(self) -> GraphMerges:
+        from omnigraph_sql.graph.merges import GraphMerges
+
+        self._require_writable()
+        return GraphMerges(self._store, self._actor)
 
     def __enter__(self) -> Graph:
         return self
@@ -988,6 +997,193 @@ class Graph:
         from omnigraph_sql.writes import branches as branch_writes
 
         branch_writes.delete_branch(self._store, name)
+
+    # Merging ---------------------------------------------------------------------------------------------------------
+
+    @checked(delete_source=flag, dry_run=flag, granularity=text)
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        delete_source: bool = False,
+        granularity: MergeGranularity = "row",
+        dry_run: bool = False,
+        resolve: Any = None,
+        checks: Any = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another one: what it changed since their common ancestor is applied there, as one commit.
+
+        Where both sides changed a row differently, or the merged graph would break a rule of the schema, there is a
+        conflict. Unless `resolve` decides all of them, nothing is changed.
+
+        Args:
+            source: the branch with the changes.
+            into: the branch that gets them.
+            actor: who does it; without it the actor of the handle.
+            message: a note for the commit.
+            delete_source: delete the branch `source` afterwards. A refusal is in the result and fails nothing.
+            granularity: with `row`, two changes of one row are a conflict; with `column`, only of one property of it.
+            dry_run: return what would be done, with the conflicts, and change nothing.
+            resolve: decisions about conflicts. `"ours"` (the target) or `"theirs"` (the source) for all of them; a mapping
+                from types, kinds of conflicts or `(type, id)` to a side; or a list or table of decisions with the members
+                `type`, `kind`, `id`, `take` and `values`. The most precise decision holds.
+            checks: queries or SQL statements that must return no row on the merged graph, by name.
+            idempotency_key: a key by which a repetition is recognised.
+
+        Returns:
+            The outcome with the commit and the numbers of changed rows.
+
+        Raises:
+            MergeConflicts: conflicts are left undecided; `conflicts` has them.
+            CheckFailed: a check returned rows.
+            BadRequest: a branch would be merged into itself, or a decision is about no conflict.
+            NotFound: there is no such branch.
+            Conflict: others kept changing the target.
+
+        Example:
+            >>> _ = graph.create_branch("deeper")
+            >>> deepen = "query deepen() { update Port set { depth: 25.0 } where code = \"NLRTM\" }"
+            >>> _ = graph.mutate(deepen, branch="deeper")
+            >>> result = graph.merge("deeper", delete_source=True)
+            >>> result.outcome, result.changes["node:Port"].updates, result.branch_deleted
+            ('fast_forward', 1, True)
+        """
+        return self._merges.merge(
+            source,
+            into,
+            resolve,
+            checks,
+            is_dry=dry_run,
+            granularity=granularity,
+            delete_source=delete_source,
+            actor=actor,
+            message=message,
+            idempotency_key=idempotency_key,
+        )
+
+    @checked(granularity=text)
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        granularity: MergeGranularity = "row",
+        resolve: Any = None,
+        checks: Any = None,
+    ) -> MergeResult:
+        """Take one commit back: its inverse is applied to the branch, as a commit of its own.
+
+        Later changes stay. Where they are in the way there is a conflict, as in a merge: `ours` is the branch, `theirs` the
+        state before the commit. A merge is taken back as a whole.
+
+        Args:
+            commit: the id of the commit.
+            branch: the branch that gets the inverse.
+            actor: who does it.
+            message: a note; without it one that names the commit.
+            granularity: as for `merge`.
+            resolve: decisions about conflicts, as for `merge`.
+            checks: as for `merge`.
+
+        Returns:
+            The outcome; `already_up_to_date` if nothing of the commit is left to take back.
+
+        Raises:
+            MergeConflicts: conflicts are left undecided.
+            BadRequest: it is the first commit.
+            NotFound: there is no such commit or branch.
+            VersionReclaimed: a cleanup removed the rows of the commit or of its parent.
+
+        Example:
+            >>> mistake = graph.load('{"type": "Port", "data": {"code": "XXXXX"}}', mode="append").commit
+            >>> graph.revert(mistake.graph_commit_id).changes["node:Port"].deletes
+            1
+        """
+        request = {"granularity": granularity, "actor": actor, "message": message}
+        return self._merges.replay("Revert", commit, branch, resolve, checks, **request)
+
+    @checked(granularity=text)
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        granularity: MergeGranularity = "row",
+        resolve: Any = None,
+        checks: Any = None,
+    ) -> MergeResult:
+        """Apply one commit of any branch to a branch: the changes that it made to its first parent, and no others.
+
+        Args:
+            commit: the id of the commit.
+            branch: the branch that gets its changes.
+            actor: who does it.
+            message: a note; without it one that names the commit.
+            granularity: as for `merge`.
+            resolve: decisions about conflicts, as for `merge`.
+            checks: as for `merge`.
+
+        Returns:
+            The outcome; `already_up_to_date` if the branch has the changes.
+
+        Raises:
+            MergeConflicts: conflicts are left undecided.
+            BadRequest: it is the first commit.
+            NotFound: there is no such commit or branch.
+            VersionReclaimed: a cleanup removed the rows of the commit or of its parent.
+
+        Example:
+            >>> _ = graph.create_branch("lab")
+            >>> wanted = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append", branch="lab").commit
+            >>> graph.cherry_pick(wanted.graph_commit_id).changes["node:Port"].inserts
+            1
+        """
+        request = {"granularity": granularity, "actor": actor, "message": message}
+        return self._merges.replay("CherryPick", commit, branch, resolve, checks, **request)
+
+    @checked()
+    def restore(
+        self,
+        ref: str,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        checks: Any = None,
+    ) -> MergeResult:
+        """Give a branch the rows of another state, as one commit. Nothing of its history is lost.
+
+        Args:
+            ref: the state: a commit id, a tag, `BRANCH`, or `BRANCH@VERSION`.
+            branch: the branch.
+            actor: who does it.
+            message: a note; without it one that names the state.
+            checks: as for `merge`.
+
+        Returns:
+            The outcome; `already_up_to_date` if the branch looks like that.
+
+        Raises:
+            NotFound: there is no such state or branch.
+            VersionReclaimed: a cleanup removed rows of the state.
+
+        Example:
+            >>> before = graph.commits()[0].graph_commit_id
+            >>> _ = graph.mutate("query q() { delete Port where code = \"DEDUI\" }")
+            >>> graph.restore(before).changes["node:Port"].inserts
+            1
+        """
+        return self._merges.restore(ref, self._state(ref), branch, checks, actor=actor, message=message)
+
+    # History ---------------------------------------------------------------------------------------------------------
 
     @checked()
     def snapshot(self, *, branch: str = MAIN, version: int | None = None, commit: str | None = None) -> Snapshot:

@@ -1,38 +1,32 @@
 """Differences between two states of a graph: the entities that were inserted, updated and deleted.
 
-Rows are compared by id and value, so rewriting a table, compacting it or building its indexes is no change. Where one
-version of a table descends from the other, only the ids and the rows written since are read.
+Rows are compared by id and value, so rewriting a table, compacting it or building its indexes is no change. Only rows that
+one of the states does not share with the other are read (`storage/version_difference.py`), on whatever branches they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.errors import BadRequest
-from omnigraph_sql.history.equality import equal_values
-from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.history.row_changes import VersionChanges, version_changes
+from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle
 from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.storage.version_difference import Positions, gathered, portions, row_difference
 from omnigraph_sql.table_keys import TableKey
-from omnigraph_udfs.ids import IdIndex
 
 Kind: TypeAlias = Literal["node", "edge"]
 Op: TypeAlias = Literal["insert", "update", "delete"]
 _OPS: tuple[Op, ...] = ("insert", "update", "delete")
 _KINDS = ("node", "edge")
-_INVERSE: dict[Op, Op] = {"insert": "delete", "update": "update", "delete": "insert"}
-_WRITTEN = "_row_last_updated_at_version"
-_BATCH_ROWS = 1 << 16
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ class ChangeSet:
     changes: tuple[EntityChange, ...]
     """One entry per entity."""
     tables_changed: tuple[str, ...]
-    """Keys of the tables, views and schemas that differ."""
+    """Keys of the tables whose rows differ, and of the views and schemas that do."""
     stats: ChangeStats
     """Counts of the changes."""
 
@@ -128,12 +122,15 @@ class ChangeFilter:
 def diff(storage: TableStorage, catalog: Catalog, start: Snapshot, end: Snapshot, wanted: ChangeFilter) -> ChangeSet:
     """Return the net changes from one snapshot to another."""
     wanted.check(catalog)
-    changes = []
-    for kind, types in (("node", catalog.nodes), ("edge", catalog.edges)):
-        for name in sorted(types):
-            if wanted.allows(kind, types[name]):  # type: ignore[arg-type]
-                of_type = _changes(storage, types[name], start, end)
-                changes += sorted(of_type, key=lambda change: (change.id, _OPS.index(change.op)))
+    changes: list[EntityChange] = []
+    keys = []
+    for kind, type_ in catalog_types(catalog):
+        key = TableKey.of_type(type_)
+        between = version_changes(storage, start.entries.get(key), end.entries.get(key))
+        if len(between.changed):
+            keys.append(str(key))
+        if wanted.allows(kind, type_):
+            changes += _entity_changes(storage, type_, between, end.manifest_version)
     selected = tuple(change for change in changes if wanted.ops is None or change.op in wanted.ops)
     counts = Counter(change.op for change in selected)
     affected = len({(change.kind, change.type_name) for change in selected})
@@ -142,9 +139,15 @@ def diff(storage: TableStorage, catalog: Catalog, start: Snapshot, end: Snapshot
         to_version=end.manifest_version,
         branch=start.branch if start.branch == end.branch else None,
         changes=selected,
-        tables_changed=tuple(_keys_changed(start, end)),
+        tables_changed=tuple(sorted([*keys, *_relations_changed(storage, start, end)])),
         stats=ChangeStats(counts["insert"], counts["update"], counts["delete"], affected),
     )
+
+
+def catalog_types(catalog: Catalog) -> Iterator[tuple[Kind, NodeType | EdgeType]]:
+    """The types of a schema in the order of changes: nodes before edges, by name."""
+    yield from (("node", catalog.nodes[name]) for name in sorted(catalog.nodes))
+    yield from (("edge", catalog.edges[name]) for name in sorted(catalog.edges))
 
 
 def _check_names(what: str, names: Collection[str] | None, allowed: Collection[str]) -> None:
@@ -154,119 +157,62 @@ def _check_names(what: str, names: Collection[str] | None, allowed: Collection[s
             raise BadRequest(f"there is no {what} `{name}`", hint=hint)
 
 
-def _keys_changed(start: Snapshot, end: Snapshot) -> Iterator[str]:
+def _relations_changed(storage: TableStorage, start: Snapshot, end: Snapshot) -> Iterator[str]:
+    """Keys of the relational tables with other rows or columns, and of the views and schemas that differ."""
     for key in sorted({*start.entries, *end.entries}):
-        if start.entries.get(key) != end.entries.get(key):
+        old, new = start.entries.get(key), end.entries.get(key)
+        if TableKey(key).kind != "table" or old == new:
+            continue
+        if old is None or new is None:
+            yield key
+            continue
+        before, after = storage.open(old), storage.open(new)
+        rows = row_difference(storage, before, after)
+        if len(rows.old) or len(rows.new) or not storage.schema(before).equals(storage.schema(after)):
             yield key
     for key in sorted({*start.definitions, *end.definitions}):
         if start.defined(key) != end.defined(key):
             yield key
 
 
-def _changes(storage: TableStorage, type_: NodeType | EdgeType, start: Snapshot, end: Snapshot) -> Iterator[EntityChange]:
-    old, new = (snapshot.entries.get(TableKey.of_type(type_)) for snapshot in (start, end))
-    version = end.manifest_version
-    if old == new:
-        return
-    if old is None or new is None:
-        whole, op = (new, "insert") if old is None else (old, "delete")
-        assert whole is not None
-        yield from _Table(storage, type_, whole, version).all_changes(op)  # type: ignore[arg-type]
-        return
-    is_reversed = (old.path, old.branch) == (new.path, new.branch) and old.version > new.version
-    if is_reversed:
-        old, new = new, old
-    for change in _compare(_Table(storage, type_, old, version), _Table(storage, type_, new, version)):
-        yield replace(change, op=_INVERSE[change.op]) if is_reversed else change
+def _entity_changes(
+    storage: TableStorage, type_: NodeType | EdgeType, between: VersionChanges, version: int
+) -> list[EntityChange]:
+    changed = between.changed
+    kind: Kind = "edge" if isinstance(type_, EdgeType) else "node"
+    endpoints = _endpoints(storage, between) if kind == "edge" else [None] * len(changed)
+    inserted, deleted = changed.inserted.tolist(), changed.deleted.tolist()
+    changes = [
+        EntityChange(
+            kind=kind,
+            type_name=type_.name,
+            id=entity_id,
+            op="insert" if is_new else "delete" if is_gone else "update",
+            version=version,
+            endpoints=pair,
+        )
+        for entity_id, is_new, is_gone, pair in zip(changed.ids.to_pylist(), inserted, deleted, endpoints, strict=True)
+    ]
+    return sorted(changes, key=lambda change: (change.id, _OPS.index(change.op)))
 
 
-class _Table:
-    """A version of the table of a type."""
-
-    def __init__(self, storage: TableStorage, type_: NodeType | EdgeType, entry: Entry, version: int) -> None:
-        self._version = version
-        self.storage = storage
-        self.type = type_
-        self.entry = entry
-        self.ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
-
-    @property
-    def handle(self) -> SnapshotHandle:
-        return self.storage.open(self.entry)
-
-    @property
-    def columns(self) -> list[str]:
-        return [field.name for field in self.storage.schema(self.handle)]
-
-    def scan(self, columns: list[str], filter: str | None = None) -> pa.RecordBatchReader:
-        return self.storage.scan(self.handle, columns, filter, batch_rows=_BATCH_ROWS)
-
-    def all_changes(self, op: Op) -> Iterator[EntityChange]:
-        """Yield a change for every row."""
-        for batch in self.scan(["id", *self.ends]):
-            yield from self.changes(batch.to_pydict(), op)
-
-    def changes_at(self, positions: Positions, op: Op) -> Iterator[EntityChange]:
-        """Yield a change for each row at the positions, which ascend."""
-        for start in range(0, len(positions), _BATCH_ROWS):
-            chunk = positions[start : start + _BATCH_ROWS]
-            rows = {name: self.storage.take(self.handle, name, chunk).to_pylist() for name in ["id", *self.ends]}
-            yield from self.changes(rows, op)
-
-    def changes(self, rows: dict[str, list[str]], op: Op) -> Iterator[EntityChange]:
-        """Yield a change for each row; `rows` has its columns."""
-        kind: Kind = "edge" if self.ends else "node"
-        ends = zip(rows["src"], rows["dst"], strict=True) if self.ends else [None] * len(rows["id"])
-        for entity_id, pair in zip(rows["id"], ends, strict=True):
-            yield EntityChange(
-                kind=kind,
-                type_name=self.type.name,
-                id=entity_id,
-                op=op,
-                version=self._version,
-                endpoints=None if pair is None else Endpoints(*pair),
-            )
-
-
-def _compare(old: _Table, new: _Table) -> Iterator[EntityChange]:
-    """Yield the changes from one version to another, whether or not that descends from it."""
-    old_ids = IdIndex.build(old.scan(["id"]).read_all().column("id"))
-    is_descendant = (old.entry.path, old.entry.branch) == (new.entry.path, new.entry.branch)
-    written = f"{_WRITTEN} > {old.entry.version}" if is_descendant else None
-    seen = np.zeros(len(old_ids), np.bool_)
-    inserted = 0
-    for batch in new.scan(new.columns, written):
-        positions = old_ids.find(batch.column("id"))
-        fresh = np.flatnonzero(positions < 0)
-        inserted += len(fresh)
-        yield from new.changes(batch.select(["id", *new.ends]).take(pa.array(fresh)).to_pydict(), "insert")
-        common = np.flatnonzero(positions >= 0)
-        seen[positions[common]] = True
-        changed = common[_differ(old, batch.take(pa.array(common)), positions[common])]
-        yield from new.changes(batch.select(["id", *new.ends]).take(pa.array(changed)).to_pydict(), "update")
-    if is_descendant and old.entry.row_count + inserted > new.entry.row_count:
-        for batch in new.scan(["id"]):
-            positions = old_ids.find(batch.column("id"))
-            seen[positions[positions >= 0]] = True
-    if not is_descendant or old.entry.row_count + inserted > new.entry.row_count:
-        yield from old.changes_at(np.flatnonzero(~seen), "delete")
-
-
-def _differ(old: _Table, rows: pa.RecordBatch, positions: Positions) -> npt.NDArray[np.bool_]:
-    """Return a mask of the rows that differ from the old rows at their positions."""
-    differs = np.zeros(len(positions), np.bool_)
-    if not len(positions):
-        return differs
-    order = np.argsort(positions)
-    inverse = np.empty(len(positions), np.int64)
-    inverse[order] = np.arange(len(positions))
-    old_columns = set(old.columns)
-    for name in rows.schema.names:
-        if name == "id":
+def _endpoints(storage: TableStorage, between: VersionChanges) -> list[Endpoints | None]:
+    """The nodes that each changed edge joins; those of a deleted one are what they were."""
+    changed = between.changed
+    pairs: list[Endpoints | None] = [None] * len(changed)
+    for handle, positions, mask in (
+        (between.before, changed.old, changed.deleted),
+        (between.after, changed.new, ~changed.deleted),
+    ):
+        rows = np.flatnonzero(mask)
+        if handle is None or len(rows) == 0:
             continue
-        if name not in old_columns:
-            differs |= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
-            continue
-        before = old.storage.take(old.handle, name, positions[order]).combine_chunks().take(pa.array(inverse))
-        differs |= ~equal_values(rows.column(name), before)
-    return differs
+        for part in portions(storage, handle, ["src", "dst"], len(rows)):
+            for row, pair in zip(rows[part].tolist(), _pairs(storage, handle, positions[rows[part]]), strict=True):
+                pairs[row] = pair
+    return pairs
+
+
+def _pairs(storage: TableStorage, handle: SnapshotHandle, positions: Positions) -> Iterator[Endpoints]:
+    ends = gathered(storage, handle, ["src", "dst"], positions)
+    yield from map(Endpoints, ends.column("src").to_pylist(), ends.column("dst").to_pylist())

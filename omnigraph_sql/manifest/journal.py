@@ -34,6 +34,7 @@ _COMMIT_SCHEMA = pa.schema(
         pa.field("created_at", pa.int64(), nullable=False),
         pa.field("message", pa.string()),
         pa.field("idempotency_key", pa.string()),
+        pa.field("origin_commit_id", pa.string()),
     ]
 )
 _ACTOR_SCHEMA = pa.schema(
@@ -67,6 +68,8 @@ class Commit:
     """The note of its author."""
     idempotency_key: str | None
     """The key by which a repetition of the write is recognised."""
+    origin_commit_id: str | None = None
+    """The commit that this one reverts, restores or picks."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values.
@@ -163,13 +166,17 @@ class CommitGraph:
             return None
         return next((commit for commit in self.history(head) if commit.idempotency_key == idempotency_key), None)
 
+    def commits(self) -> dict[str, Commit]:
+        """All recorded commits by their ids."""
+        return {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
+
     def history(self, head: str, unrecorded: Commit | None = None) -> list[Commit]:
         """Everything reachable from a commit, newest first; a commit never stands before its children.
 
         `unrecorded` is the head's own commit, for a reader that must not complete the journal of a writer that died.
         """
         commits = {} if unrecorded is None else {unrecorded.graph_commit_id: unrecorded}
-        commits |= {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
+        commits |= self.commits()
         reachable = _reachable(commits, head)
         children = dict.fromkeys(reachable, 0)
         for commit_id in reachable:
@@ -211,6 +218,7 @@ def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Comm
         created_at=intent.created_at,
         message=intent.message,
         idempotency_key=intent.idempotency_key,
+        origin_commit_id=intent.origin_commit_id,
     )
 
 

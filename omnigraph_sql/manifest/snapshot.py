@@ -73,6 +73,8 @@ class Intent:
     idempotency_key: str | None = None
     graph_id: str | None = None
     """The graph that it was published in."""
+    origin_commit_id: str | None = None
+    """The commit that was reverted, restored or picked."""
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in vars(self).items() if value is not None}, sort_keys=True)

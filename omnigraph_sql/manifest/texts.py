@@ -119,6 +119,7 @@ def readable_commit(metadata: str | None) -> dict[str, Any]:
         "message",
         "idempotency_key",
         "graph_id",
+        "origin_commit_id",
     )
     intent: dict[str, Any] = dict.fromkeys(texts)
     intent |= {name: readable_text(entry[name]) for name in texts if entry.get(name) is not None}

@@ -34,6 +34,12 @@ def open_relocated(dataset: Any, root: str, name: str, **settings: Any) -> Any:
     return lance.LanceDataset(dataset.uri, version=dataset.version, serialized_manifest=manifest, **settings)
 
 
+def base_name(path: str, name: str) -> str:
+    """The name below the root of a base: of the dataset `name` itself, or of a branch of it."""
+    at = path.find(f"/{name}/tree/")  # the first one: the name of a branch may look like a place
+    return name if at < 0 else path[at + 1 :]
+
+
 def transaction_name(dataset: Any) -> str:
     """The name of the transaction that made the opened version. No two versions have one name."""
     for number, content, _ in _fields(bytes(dataset._ds.serialized_manifest())):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from lance.dataset import LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
@@ -22,13 +24,12 @@ class RowStage:
 
     def __init__(self, handle: SnapshotHandle, finish: Callable[[Transaction, str, int], StagedHandle]) -> None:
         self._handle = handle
-        self._dataset = dataset = handle._dataset
+        self._dataset = handle._dataset
         self._finish = finish
         self._new: list[Any] = []
         self._rows = 0
-        self._gone = {
-            fragment.fragment_id: np.zeros(fragment.physical_rows, np.bool_) for fragment in dataset.get_fragments()
-        }
+        self._gone: dict[int, list[npt.NDArray[np.int64]]] = defaultdict(list)
+        """The offsets of rows that go, by fragment."""
 
     def add(self, rows: Rows) -> None:
         """New rows."""
@@ -72,17 +73,17 @@ class RowStage:
         places = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
         numbers, offsets = places >> np.uint64(32), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
         for number in np.unique(numbers).tolist():
-            self._gone[number][offsets[numbers == number]] = True
+            self._gone[number].append(offsets[numbers == number])
 
     def finish(self, operation_id: str) -> StagedHandle:
         """The whole as one staged write."""
         updated, emptied = [], []
         for fragment in self._dataset.get_fragments():
-            gone = self._gone[fragment.fragment_id]
-            if not gone.any():
+            gone = self._gone.get(fragment.fragment_id)
+            if gone is None:
                 continue
             with reading(self._handle):
-                after = fragment.delete_rows(np.flatnonzero(gone).tolist())
+                after = fragment.delete_rows(np.unique(np.concatenate(gone)).tolist())
             if after is None:
                 emptied.append(fragment.fragment_id)
             else:

@@ -334,10 +334,14 @@ class TableStorage:
             stage.add(rows)
         return stage.finish(operation_id)
 
-    def stage_rows(self, handle: SnapshotHandle) -> RowStage:
+    def stage_rows(self, handle: SnapshotHandle, *, folds: bool = True) -> RowStage:
         """Changed, new and removed rows of one write, given piece by piece."""
         self.calls["stage"] += 1
-        return RowStage(handle, lambda change, operation_id, rows: self._staged(handle, change, "rows", operation_id, rows))
+
+        def finish(change: Transaction, operation_id: str, rows: int) -> StagedHandle:
+            return self._staged(handle, change, "rows", operation_id, rows, folds=folds)
+
+        return RowStage(handle, finish)
 
     def stage_create_indices(self, handle: SnapshotHandle, specs: Iterable[IndexSpec], operation_id: str) -> StagedHandle:
         """Build indexes over all rows, in one commit. One that exists gets another segment."""
@@ -362,13 +366,20 @@ class TableStorage:
         return sorted(states, key=lambda state: state.name)
 
     def _staged(
-        self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
+        self,
+        handle: SnapshotHandle,
+        transaction: Any,
+        kind: StagedKind,
+        operation_id: str,
+        rows: int,
+        *,
+        folds: bool = True,
     ) -> StagedHandle:
         self.objects.files.require_whole(table_name(handle.path, handle.branch), new_fragments(transaction.operation))
-        folds = 0
-        if kind in ("append", "merge", "rows"):
+        folded = 0
+        if folds and kind in ("append", "merge", "rows"):
             operation = self._folded(handle, transaction.operation) or transaction.operation
-            folds = len(list(new_fragments(operation))) - len(list(new_fragments(transaction.operation)))
+            folded = len(list(new_fragments(operation))) - len(list(new_fragments(transaction.operation)))
             transaction.operation = operation
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(
@@ -380,7 +391,7 @@ class TableStorage:
             transaction_uuid=transaction.uuid,
             rows=int(rows),
             _transaction=transaction,
-            folded=folds,
+            folded=folded,
         )
 
     def _folded(self, handle: SnapshotHandle, operation: Any) -> Any | None:

@@ -110,6 +110,8 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
         operation_id=operation_id,
         message=provenance.message,
         idempotency_key=provenance.idempotency_key,
+        merged_parent_commit_id=provenance.merged_parent,
+        origin_commit_id=provenance.origin,
     )
     changes = attempt.prepared.changes
     return Sidecar(
@@ -124,6 +126,7 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
         registrations=tuple(change for change in registrations if change.table_key not in attempt.snapshot.locations),
         tombstones=tuple(change for change in changes if isinstance(change, Tombstone)),
         definitions=tuple(change for change in changes if isinstance(change, DefinitionChange)),
+        adoptions=tuple(change for change in changes if isinstance(change, PointerUpdate)),
     )
 
 
