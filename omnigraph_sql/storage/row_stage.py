@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, reading
 from omnigraph_sql.storage.table_parts import fragments_of
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+FRAGMENT_ROWS: Final = 1 << 17
+"""The rows of a fragment. Lance looks through the fragment of a row that is replaced when the write is committed."""
 
 
 class RowStage:
@@ -36,7 +38,11 @@ class RowStage:
         if isinstance(rows, pa.Table) and rows.num_rows == 0:
             return
         with reading(self._handle):
-            fragments = [fragment for fragment in write_fragments(rows, self._dataset, mode="append") if fragment.num_rows]
+            fragments = [
+                fragment
+                for fragment in write_fragments(rows, self._dataset, mode="append", max_rows_per_file=FRAGMENT_ROWS)
+                if fragment.num_rows
+            ]
         self._new += fragments
         self._rows += sum(fragment.num_rows for fragment in fragments)
 
@@ -45,7 +51,7 @@ class RowStage:
         if rows.num_rows == 0:
             return
         with reading(self._handle):
-            fragments = write_fragments(rows, self._dataset, mode="append")
+            fragments = write_fragments(rows, self._dataset, mode="append", max_rows_per_file=FRAGMENT_ROWS)
         self._change(fragments, row_ids, addresses)
 
     def add_parts(self, entries: Iterable[Any]) -> None:

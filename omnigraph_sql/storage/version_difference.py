@@ -43,14 +43,18 @@ class RowDifference:
     """Rows that only the new version has; a row that was rewritten is among both."""
 
 
-@dataclass(frozen=True)
-class _Fragment:
+@dataclass(frozen=True, kw_only=True)
+class FragmentPlace:
+    """A fragment of a version, and the positions of its rows in it."""
+
     number: int
     files: tuple[str, ...]
     start: int
     """The position of its first live row."""
     rows: int
     """Live rows."""
+    physical_rows: int
+    """Rows of its files, deleted ones included."""
     deletion: Any
     """Lance's name of the list of its deleted rows; None if there are none."""
 
@@ -66,7 +70,7 @@ class _Fragment:
 def row_difference(storage: TableStorage, old: SnapshotHandle, new: SnapshotHandle) -> RowDifference:
     """Compare the fragments of two versions of one table."""
     storage.calls["difference"] += 1
-    before, after = _fragments(old), _fragments(new)
+    before, after = fragment_places(old), fragment_places(new)
     gone: list[Positions] = []
     come: list[Positions] = []
     for files, fragment in before.items():
@@ -74,10 +78,10 @@ def row_difference(storage: TableStorage, old: SnapshotHandle, new: SnapshotHand
         if other is None:
             gone.append(fragment.positions)
         elif fragment.deletion_key != other.deletion_key:
-            old_deleted = _deleted(storage, old, fragment)
-            new_deleted = _deleted(storage, new, other)
-            gone.append(_live_positions(fragment, old_deleted, np.setdiff1d(new_deleted, old_deleted, assume_unique=True)))
-            come.append(_live_positions(other, new_deleted, np.setdiff1d(old_deleted, new_deleted, assume_unique=True)))
+            old_deleted = deleted_offsets(storage, old, fragment)
+            new_deleted = deleted_offsets(storage, new, other)
+            gone.append(live_positions(fragment, old_deleted, np.setdiff1d(new_deleted, old_deleted, assume_unique=True)))
+            come.append(live_positions(other, new_deleted, np.setdiff1d(old_deleted, new_deleted, assume_unique=True)))
     come += [fragment.positions for files, fragment in after.items() if files not in before]
     return RowDifference(_sorted(gone), _sorted(come))
 
@@ -86,31 +90,43 @@ def _sorted(parts: list[Positions]) -> Positions:
     return np.sort(np.concatenate(parts)) if parts else _NONE
 
 
-def _fragments(handle: SnapshotHandle) -> Mapping[tuple[str, ...], _Fragment]:
+def fragment_places(handle: SnapshotHandle) -> Mapping[tuple[str, ...], FragmentPlace]:
     """The fragments of a version by the names of their files, which are never used twice, in table order."""
     if "fragments_by_files" not in handle._made:
-        fragments: dict[tuple[str, ...], _Fragment] = {}
+        fragments: dict[tuple[str, ...], FragmentPlace] = {}
         start = 0
         with reading(handle):
             for fragment in handle._dataset.get_fragments():
                 metadata = fragment.metadata
                 files = tuple(file.path for file in metadata.files)
-                fragments[files] = _Fragment(metadata.id, files, start, metadata.num_rows, metadata.deletion_file)
+                fragments[files] = FragmentPlace(
+                    number=metadata.id,
+                    files=files,
+                    start=start,
+                    rows=metadata.num_rows,
+                    physical_rows=metadata.physical_rows,
+                    deletion=metadata.deletion_file,
+                )
                 start += metadata.num_rows
         handle._made["fragments_by_files"] = fragments
-    made: Mapping[tuple[str, ...], _Fragment] = handle._made["fragments_by_files"]
+    made: Mapping[tuple[str, ...], FragmentPlace] = handle._made["fragments_by_files"]
     return made
 
 
-def _live_positions(fragment: _Fragment, deleted: Positions, offsets: Positions) -> Positions:
+def live_positions(fragment: FragmentPlace, deleted: Positions, offsets: Positions) -> Positions:
     """The positions of rows of a fragment, given by their offsets in its files."""
     return fragment.start + offsets - np.searchsorted(deleted, offsets)
 
 
-def _deleted(storage: TableStorage, handle: SnapshotHandle, fragment: _Fragment) -> Positions:
+def deleted_offsets(storage: TableStorage, handle: SnapshotHandle, fragment: FragmentPlace) -> Positions:
     """The offsets of the deleted rows of a fragment, ascending."""
     if fragment.deletion is None:
         return _NONE
+    key = (fragment.files, fragment.deletion_key)
+    return storage.deletions.get(key, lambda: _read_deletions(storage, handle, fragment))
+
+
+def _read_deletions(storage: TableStorage, handle: SnapshotHandle, fragment: FragmentPlace) -> Positions:
     storage.calls["deletions"] += 1
     name = f"{_place(handle, fragment.deletion.base_id)}/{fragment.deletion.path(fragment.number)}"
     with reading(handle):
@@ -200,8 +216,8 @@ def _runs(positions: Positions, most: int) -> Iterator[Positions]:
 
 def carried_addresses(start: SnapshotHandle, end: SnapshotHandle, addresses: npt.NDArray[np.uint64]) -> Any:
     """The addresses that rows of one version have in another one, where no write has moved them."""
-    numbers = {fragment.number: files for files, fragment in _fragments(start).items()}
-    after = _fragments(end)
+    numbers = {fragment.number: files for files, fragment in fragment_places(start).items()}
+    after = fragment_places(end)
     fragments = addresses >> _FRAGMENT
     out = addresses.copy()
     for number in np.unique(fragments).tolist():
