@@ -1052,7 +1052,7 @@ class Graph:
             >>> result.outcome, result.changes["node:Port"].updates, result.branch_deleted
             ('fast_forward', 1, True)
         """
-        return self._merges.merge(
+        return self._merges.run(
             source,
             into,
             resolve,
@@ -1181,7 +1181,7 @@ class Graph:
             >>> graph.restore(before).changes["node:Port"].inserts
             1
         """
-        return self._merges.restore(ref, self._state(ref), branch, checks, actor=actor, message=message)
+        return self._merges.return_to(ref, self._state(ref), branch, checks, actor=actor, message=message)
 
     # History ---------------------------------------------------------------------------------------------------------
 

@@ -20,14 +20,14 @@ class GraphMerges:
         self._store = store
         self._actor = actor
 
-    def merge(self, source: str, target: str, resolve: Any, checks: Any, *, is_dry: bool, **settings: Any) -> MergeResult:
+    def run(self, source: str, target: str, resolve: Any, checks: Any, *, is_dry: bool, **settings: Any) -> MergeResult:
         request = self._request(source, target, resolve, checks, **settings)
         return preview_merge(self._store, request) if is_dry else merge(self._store, request)
 
     def replay(self, kind: Replay, commit: str, branch: str, resolve: Any, checks: Any, **settings: Any) -> MergeResult:
         return replay_commit(self._store, self._request(check_commit(commit), branch, resolve, checks, **settings), kind)
 
-    def restore(self, ref: str, state: Snapshot, branch: str, checks: Any, **settings: Any) -> MergeResult:
+    def return_to(self, ref: str, state: Snapshot, branch: str, checks: Any, **settings: Any) -> MergeResult:
         return restore_state(self._store, self._request(ref, branch, None, checks, **settings), state)
 
     def _request(

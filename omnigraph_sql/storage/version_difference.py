@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from lance.bitmap import Bitmap
+from lance.fragment import RowIdSequence
 
 from omnigraph_sql.storage.handles import SnapshotHandle, reading
 from omnigraph_sql.storage.relocation import base_name
@@ -31,6 +32,8 @@ _SCANNED_RUN: Final = 1 << 10
 """So many neighbouring rows are read as a piece of a scan; fewer are looked up one by one."""
 _FRAGMENT: Final = np.uint64(32)
 _OFFSET: Final = np.uint64(0xFFFFFFFF)
+_PLACES: Final = ("_rowid", "_rowaddr")
+"""Columns that say where a row is."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ def rows_at(
         if len(run) >= _SCANNED_RUN and run[-1] - run[0] + 1 == len(run):
             yield from storage.scan(handle, columns, limit=len(run), first_row=int(run[0]))
         else:
-            yield _taken(storage, handle, columns, run)
+            yield from _taken(storage, handle, columns, run)
 
 
 def gathered(storage: TableStorage, handle: SnapshotHandle, columns: Sequence[str], positions: Positions) -> pa.Table:
@@ -177,19 +180,71 @@ def portions(storage: TableStorage, handle: SnapshotHandle, columns: Sequence[st
         yield slice(start, min(start + rows, count))
 
 
-def _taken(storage: TableStorage, handle: SnapshotHandle, columns: Sequence[str], positions: Positions) -> pa.RecordBatch:
-    """Columns of the rows at ascending positions, each looked up."""
+def _taken(
+    storage: TableStorage, handle: SnapshotHandle, columns: Sequence[str], positions: Positions
+) -> Iterator[pa.RecordBatch]:
+    """Columns of the rows at ascending positions, each looked up in its fragment."""
     storage.calls["take"] += 1
     storage.calls["rows"] += len(positions)
+    places = list(fragment_places(handle).values())
+    fragments = np.searchsorted(np.array([place.start for place in places]), positions, side="right") - 1
+    for number in np.unique(fragments).tolist():
+        place = places[number]
+        yield _of_fragment(storage, handle, columns, place, positions[fragments == number] - place.start)
+
+
+def _of_fragment(
+    storage: TableStorage, handle: SnapshotHandle, columns: Sequence[str], place: FragmentPlace, rows: Positions
+) -> pa.RecordBatch:
+    """Columns of some live rows of a fragment."""
+    stored = [name for name in columns if name not in _PLACES]
     schema = storage.schema(handle)
+    arrays: dict[str, pa.Array] = {}
     with reading(handle):
-        if any(isinstance(schema.field(name).type, pa.BaseExtensionType) for name in columns if name in schema.names):
+        fragment = handle._dataset.get_fragment(place.number)
+        if any(isinstance(schema.field(name).type, pa.BaseExtensionType) for name in stored):
             # Blobs: `take` would give where their bytes are.
-            rows = f"_rowoffset IN ({', '.join(map(str, positions.tolist()))})"
-            table = handle._dataset.to_table(list(columns), filter=rows, blob_handling="all_binary")
+            addresses = _addresses(storage, handle, place, rows).tolist()
+            condition = f"_rowaddr IN ({', '.join(map(str, addresses))})"
+            table = handle._dataset.scanner(
+                columns=stored, fragments=[fragment], filter=condition, blob_handling="all_binary"
+            ).to_table()
         else:
-            table = handle._dataset.take(positions, list(columns))
-    return table.combine_chunks().to_batches()[0]
+            table = fragment.take(rows.tolist(), columns=stored) if stored else None
+    if table is not None:
+        arrays = {name: _whole(table.column(name)) for name in stored}
+    if "_rowaddr" in columns:
+        arrays["_rowaddr"] = pa.array(_addresses(storage, handle, place, rows))
+    if "_rowid" in columns:
+        arrays["_rowid"] = _row_ids(handle, place).take(pa.array(_offsets(storage, handle, place, rows)))
+    fields = [
+        pa.field(name, arrays[name].type, schema.field(name).nullable if name in stored else True) for name in columns
+    ]
+    return pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=pa.schema(fields))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    return array if not isinstance(array, pa.ChunkedArray) else pa.concat_arrays(array.chunks)
+
+
+def _offsets(storage: TableStorage, handle: SnapshotHandle, place: FragmentPlace, rows: Positions) -> Positions:
+    """The offsets in the files of a fragment of some of its live rows."""
+    deleted = deleted_offsets(storage, handle, place)
+    return rows + np.searchsorted(deleted - np.arange(len(deleted)), rows, side="right")
+
+
+def _addresses(
+    storage: TableStorage, handle: SnapshotHandle, place: FragmentPlace, rows: Positions
+) -> npt.NDArray[np.uint64]:
+    offsets = _offsets(storage, handle, place, rows).astype(np.uint64)
+    return (np.uint64(place.number) << _FRAGMENT) | offsets
+
+
+def _row_ids(handle: SnapshotHandle, place: FragmentPlace) -> pa.Array:
+    """The row ids of all rows in the files of a fragment."""
+    metadata = handle._dataset.get_fragment(place.number).metadata.row_id_meta
+    return RowIdSequence.from_inline_metadata(metadata).to_pyarrow()
 
 
 def _chunk_rows(storage: TableStorage, handle: SnapshotHandle, columns: Sequence[str]) -> int:

@@ -223,7 +223,9 @@ class PendingGraph:
         names = list(dict.fromkeys([*columns, *by]))
         if self.count == 1:
             batches = list(self._probe(entry, names, by[0], like)) if entry.row_count else []
-            return pa.Table.from_batches(batches, schema=self.schema(table_key, names)).select(list(columns))
+            schema = self.schema(table_key, names)
+            plain_batches = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
+            return pa.Table.from_batches(plain_batches, schema=schema).select(list(columns))
         place = ("committed", table_key, tuple(columns), tuple(by))
         if place not in self._divided:
             rows = (_without_null(batch, by) for batch in self.scan(entry, names))
