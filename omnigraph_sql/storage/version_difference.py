@@ -137,7 +137,8 @@ def _read_deletions(storage: TableStorage, handle: SnapshotHandle, fragment: Fra
         if fragment.deletion.file_type == "array":
             offsets = pa.ipc.open_file(io.BytesIO(content)).read_all().column(0).to_numpy()
             return np.unique(offsets.astype(np.int64))
-        bitmap = Bitmap._from_bytes(content)
+        bitmap_type: Any = Bitmap
+        bitmap = bitmap_type._from_bytes(content)
         return np.fromiter(bitmap, np.int64, len(bitmap))
 
 
@@ -217,9 +218,7 @@ def _of_fragment(
         arrays["_rowaddr"] = pa.array(_addresses(storage, handle, place, rows))
     if "_rowid" in columns:
         arrays["_rowid"] = _row_ids(handle, place).take(pa.array(_offsets(storage, handle, place, rows)))
-    fields = [
-        pa.field(name, arrays[name].type, schema.field(name).nullable if name in stored else True) for name in columns
-    ]
+    fields = [pa.field(name, arrays[name].type, schema.field(name).nullable if name in stored else True) for name in columns]
     return pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=pa.schema(fields))
 
 
@@ -250,7 +249,7 @@ def _row_ids(handle: SnapshotHandle, place: FragmentPlace) -> pa.Array:
 def _chunk_rows(storage: TableStorage, handle: SnapshotHandle, columns: Sequence[str]) -> int:
     schema = storage.schema(handle)
     types = [schema.field(name).type for name in columns if name in schema.names]
-    vectors = sum(4 * type_.list_size for type_ in types if pa.types.is_fixed_size_list(type_))
+    vectors: int = sum(4 * type_.list_size for type_ in types if pa.types.is_fixed_size_list(type_))
     blobs = sum(1 << 16 for type_ in types if isinstance(type_, pa.BaseExtensionType))
     return max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // (64 * len(columns) + vectors + blobs)))
 

@@ -170,18 +170,22 @@ Planner: TypeAlias = Callable[[Snapshot], PlannedMerge]
 
 def _branch_planner(store: GraphStore, request: MergeRequest, theirs: Snapshot) -> Planner:
     def plan(ours: Snapshot) -> PlannedMerge:
-        named = {"source": request.source, "target": request.target}
         commits = _all_commits(store, ours, theirs)
         bases = common_ancestors(commits, theirs.commit_id, ours.commit_id)
         if not bases:
             text = f"`{request.source}` and `{request.target}` have no commit in common"
             raise BadRequest(text, hint="load an export of one into the other")
         if bases[0].graph_commit_id == theirs.commit_id:
-            return PlannedMerge(base_commit_id=theirs.commit_id, **named)
+            return PlannedMerge(source=request.source, target=request.target, base_commit_id=theirs.commit_id)
         base, planned, warnings = _nearest_plan(store, bases, ours, theirs, request)
         is_forward = base.graph_commit_id == ours.commit_id
         return PlannedMerge(
-            base_commit_id=base.graph_commit_id, is_forward=is_forward, plan=planned, warnings=warnings, **named
+            source=request.source,
+            target=request.target,
+            base_commit_id=base.graph_commit_id,
+            is_forward=is_forward,
+            plan=planned,
+            warnings=warnings,
         )
 
     return plan
