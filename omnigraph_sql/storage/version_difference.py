@@ -30,6 +30,8 @@ _CHUNK_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 32 << 20
 _SCANNED_RUN: Final = 1 << 10
 """So many neighbouring rows are read as a piece of a scan; fewer are looked up one by one."""
+_LOOKUP_COST: Final = 4096
+"""Looking up a row takes as long as scanning so many bytes."""
 _FRAGMENT: Final = np.uint64(32)
 _OFFSET: Final = np.uint64(0xFFFFFFFF)
 _PLACES: Final = ("_rowid", "_rowaddr")
@@ -211,7 +213,7 @@ def _of_fragment(
                 columns=stored, fragments=[fragment], filter=condition, blob_handling="all_binary"
             ).to_table()
         else:
-            table = fragment.take(rows.tolist(), columns=stored) if stored else None
+            table = _read(fragment, stored, rows, _row_bytes(schema, stored)) if stored else None
     if table is not None:
         arrays = {name: _whole(table.column(name)) for name in stored}
     if "_rowaddr" in columns:
@@ -220,6 +222,21 @@ def _of_fragment(
         arrays["_rowid"] = _row_ids(handle, place).take(pa.array(_offsets(storage, handle, place, rows)))
     fields = [pa.field(name, arrays[name].type, schema.field(name).nullable if name in stored else True) for name in columns]
     return pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=pa.schema(fields))
+
+
+def _read(fragment: Any, columns: list[str], rows: Positions, row_bytes: int) -> pa.Table:
+    """Columns of some live rows of a fragment: looked up, or picked from all of them where that is quicker."""
+    if len(rows) * _LOOKUP_COST < fragment.count_rows() * row_bytes:
+        return fragment.take(rows.tolist(), columns=columns)
+    picked: list[pa.RecordBatch] = []
+    start = 0
+    reader = fragment.scanner(columns=columns).to_reader()
+    for batch in reader:
+        first, last = np.searchsorted(rows, [start, start + batch.num_rows])
+        if last > first:
+            picked.append(batch.take(pa.array(rows[first:last] - start)))
+        start += batch.num_rows
+    return pa.Table.from_batches(picked, schema=reader.schema)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -247,11 +264,15 @@ def _row_ids(handle: SnapshotHandle, place: FragmentPlace) -> pa.Array:
 
 
 def _chunk_rows(storage: TableStorage, handle: SnapshotHandle, columns: Sequence[str]) -> int:
-    schema = storage.schema(handle)
+    return max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // _row_bytes(storage.schema(handle), columns)))
+
+
+def _row_bytes(schema: pa.Schema, columns: Sequence[str]) -> int:
+    """The bytes of columns of a row, roughly."""
     types = [schema.field(name).type for name in columns if name in schema.names]
     vectors: int = sum(4 * type_.list_size for type_ in types if pa.types.is_fixed_size_list(type_))
     blobs = sum(1 << 16 for type_ in types if isinstance(type_, pa.BaseExtensionType))
-    return max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // (64 * len(columns) + vectors + blobs)))
+    return 16 * len(columns) + vectors + blobs
 
 
 def _runs(positions: Positions, most: int) -> Iterator[Positions]:
