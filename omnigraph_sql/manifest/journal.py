@@ -99,12 +99,16 @@ class CommitGraph:
         self._log = AppendLog(objects, identity.log(COMMITS), _COMMIT_SCHEMA)
         self._actors = AppendLog(objects, identity.log(ACTORS), _ACTOR_SCHEMA)
         self._known: dict[str, Commit] = {}
+        self._read: dict[str, Commit] = {}
+        self._read_rows = 0
+        """The first rows of the log, which only grows, are in `_read`."""
         self._lock = threading.Lock()
 
     def reset(self) -> None:
         """Forget what was read: the files were replaced by others of their names."""
         with self._lock:
             self._known.clear()
+            self._read, self._read_rows = {}, 0
         self._log.reset()
         self._actors.reset()
 
@@ -167,8 +171,17 @@ class CommitGraph:
         return next((commit for commit in self.history(head) if commit.idempotency_key == idempotency_key), None)
 
     def commits(self) -> dict[str, Commit]:
-        """All recorded commits by their ids."""
-        return {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
+        """All recorded commits by their ids. Those that were read before are not read again."""
+        with self._lock:
+            read, count = self._read, self._read_rows
+        rows = self._log.read_after(count)
+        if rows is None:  # the log was replaced by a shorter one
+            read, count = {}, 0
+            rows = self._log.read_after(0) or []
+        commits = read | {row["graph_commit_id"]: Commit(**row) for row in rows}
+        with self._lock:
+            self._read, self._read_rows = commits, count + len(rows)
+        return dict(commits)
 
     def history(self, head: str, unrecorded: Commit | None = None) -> list[Commit]:
         """Everything reachable from a commit, newest first; a commit never stands before its children.
