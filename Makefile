@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
+PYTEST := $(PY) -m pytest -n auto --dist loadgroup
 METADATA := pyproject.toml omnigraph_sql/_version.py
 GOLDEN := tests/golden/test_golden.py
 STORE_SUITES := tests/invariants tests/crash tests/concurrency tests/unit/writes tests/property/test_writes.py tests/s3 \
@@ -12,7 +13,7 @@ STORE_SUITES := tests/invariants tests/crash tests/concurrency tests/unit/writes
 TYPED := compiler/omnigraph_compiler udfs/omnigraph_udfs omnigraph_sql ogsql pyspark_omnigraph tests bench
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-s3 test-s3-all lint format grammar bench docs clean
+.PHONY: help demo check test test-all test-s3 test-s3-all lint format grammar reference bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,11 +21,14 @@ help: ## list the targets
 demo: $(VENV)/.installed ## a first look: run the quickstart example
 	@$(PY) examples/quickstart/demo.py
 
-test: $(VENV)/.installed-dev ## the tests, without the long set
-	$(PY) -m pytest -n auto -m "not slow"
+check: lint ## lint, types and a slice of every family of tests, in a few minutes
+	$(PYTEST) --tier check
 
-test-all: $(VENV)/.installed-dev ## all tests, the long set included
-	$(PY) -m pytest -n auto
+test: $(VENV)/.installed-dev ## every family of tests, engine and invariant
+	$(PYTEST) --tier test
+
+test-all: $(VENV)/.installed-dev ## everything, the long set included
+	$(PYTEST) --tier all
 
 test-s3: $(VENV)/.installed-dev ## the store suites with their graphs on an S3 emulator; slow
 	$(PY) -m pytest -n auto -m "not slow" --store s3 $(STORE_SUITES)
@@ -44,6 +48,9 @@ format: $(VENV)/.installed-dev ## rewrite the Python files in the project's styl
 
 grammar: $(VENV)/.installed-dev ## rebuild the parser tables after editing a grammar
 	$(PY) -c 'from omnigraph_compiler.tables import write_tables; write_tables()'
+
+reference: $(VENV)/.installed-dev ## rewrite the page of the Python API after editing a docstring
+	$(PY) -m tests.docs.python_api
 
 bench: $(VENV)/.installed-bench ## measure speed against other systems
 	$(PY) -m bench

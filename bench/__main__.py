@@ -16,6 +16,7 @@ from bench import queries as queries_suite
 from bench import search as search_suite
 from bench import spark as spark_suite
 from bench import sql as sql_suite
+from bench import startup as startup_suite
 from bench import store as store_suite
 from bench import writers as writers_suite
 from bench.measure import table
@@ -25,8 +26,9 @@ from bench.measure import table
 class Suite:
     intro: str
     run: Callable[[argparse.Namespace], str]
-    """Measures, and returns the tables of the report."""
+    """Runs a benchmark and returns the tables of its report."""
     packages: tuple[str, ...]
+    statistic: str = "Medians of repeated warm runs in one process after another"
 
 
 SUITES = {
@@ -42,9 +44,10 @@ SUITES = {
     "search": Suite(search_suite.INTRO, search_suite.run, search_suite.PACKAGES),
     "spark": Suite(spark_suite.INTRO, spark_suite.run, spark_suite.PACKAGES),
     "sql": Suite(sql_suite.INTRO, sql_suite.run, sql_suite.PACKAGES),
+    "startup": Suite(startup_suite.INTRO, startup_suite.run, startup_suite.PACKAGES, "The quickest of repeated runs"),
     "writers": Suite(writers_suite.INTRO, writers_suite.run, ("omnigraph-sql", "pylance", "lancedb")),
 }
-DEFAULT = ("compile", "store", "queries", "search", "spark", "sql", "writers")
+DEFAULT = ("compile", "store", "queries", "search", "spark", "sql", "startup", "writers")
 
 
 def main(arguments: list[str]) -> int:
@@ -97,7 +100,7 @@ def _environment(suite: Suite, load: float) -> str:
     versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in suite.packages)
     busy = " Other work ran on the machine." if load > 1 else ""
     return (
-        f"Medians of repeated warm runs in one process after another; Python {platform.python_version()}, "
+        f"{suite.statistic}; Python {platform.python_version()}, "
         f"{os.cpu_count()} cores, {platform.machine()}; {versions}. Load average when it began: {load:.1f}.{busy}"
     )
 

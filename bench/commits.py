@@ -16,9 +16,9 @@ import pyarrow as pa
 import omnigraph_sql as og
 from bench.loading import Comparison, stored_table, write_table
 from bench.measure import Sample, alternate
-from omnigraph_sql.manifest.changes import Update, manifest_rows
+from omnigraph_sql.manifest.changes import PointerUpdate, manifest_rows
 from omnigraph_sql.manifest.snapshot import Intent
-from omnigraph_sql.storage.catalogue import ROW_SCHEMA
+from omnigraph_sql.storage.manifest_table import ROW_SCHEMA
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  city: String? }
@@ -30,10 +30,10 @@ APPEND = "query q($name: String) { insert Note { text: $name } }"
 PARTS = (
     ("stage the rows", "staging.py", "stage_write"),
     ("look for drift", "tables.py", "newest_version"),
-    ("write the sidecar", "sidecar.py", "write"),
+    ("write the sidecar", "sidecars.py", "write"),
     ("commit the table", "tables.py", "commit_staged"),
     ("look at the manifest", "coordinator.py", "fresh"),
-    ("merge into the manifest", "catalogue.py", "merge_rows"),
+    ("merge into the manifest", "manifest_table.py", "merge_rows"),
     ("append to the journal", "journal.py", "append"),
 )
 
@@ -48,7 +48,7 @@ def _people(rows: int) -> pa.Table:
 
 
 def upserts(directory: Path, rows: int, repeat: int) -> tuple[list[Comparison], list[tuple[str, float]]]:
-    """One-row upserts against the two bare merges they contain, and where the time of ours goes."""
+    """Compare one-row upserts with the two bare merges they contain, and break our time down."""
     graph = og.init(directory / "large", SCHEMA)
     graph.load({"Person": _people(rows)}, mode="append")
     bare = write_table(directory / "bare-large", lance.dataset(str(stored_table(graph, "node:Person"))).to_table())
@@ -69,18 +69,18 @@ def upserts(directory: Path, rows: int, repeat: int) -> tuple[list[Comparison], 
 
 
 def _manifest_like(tables: int) -> pa.Table:
-    changes = [Update(f"node:T{number}", 1, None, 0, "u") for number in range(tables)]
+    changes = [PointerUpdate(f"node:T{number}", 1, None, 0, "u") for number in range(tables)]
     return pa.Table.from_pylist(manifest_rows(changes, _intent(0)), schema=ROW_SCHEMA)
 
 
 def _intent(number: int) -> Intent:
-    return Intent(f"c{number}", None, number, "Mutation")
+    return Intent(graph_commit_id=f"c{number}", parent_commit_id=None, created_at=number, writer_kind="Mutation")
 
 
 def _two_merges(table: lance.LanceDataset, manifest: lance.LanceDataset, name: str) -> None:
     row = {"id": name, "name": name, "age": 1, "city": None}
     _merge(table, "id", pa.Table.from_pylist([row], schema=table.schema))
-    rows = manifest_rows([Update("node:T0", manifest.version + 1, None, 0, "u")], _intent(manifest.version))
+    rows = manifest_rows([PointerUpdate("node:T0", manifest.version + 1, None, 0, "u")], _intent(manifest.version))
     _merge(manifest, "object_id", pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
 
 
@@ -90,7 +90,7 @@ def _merge(table: lance.LanceDataset, key: str, rows: pa.Table) -> None:
 
 
 def breakdown(run: Callable[[int], object], repeat: int) -> list[tuple[str, float]]:
-    """Milliseconds per call in the parts of a write."""
+    """Return the milliseconds per call in the parts of a write."""
     profile = cProfile.Profile()
     for number in range(repeat):
         profile.runcall(run, number)
@@ -104,7 +104,7 @@ def breakdown(run: Callable[[int], object], repeat: int) -> list[tuple[str, floa
 # After a long history --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Growth:
     """The 10th commit of new graphs and later commits of an old one, and bare Lance on tables of the same shape."""
 
@@ -114,7 +114,7 @@ class Growth:
     bare_young: Sample
     bare_old: Sample
     fragments: int
-    """Of the old graph's data table."""
+    """The number of fragments in the data table of the old graph."""
     bare_fragments: int
 
 
@@ -135,7 +135,7 @@ def _growth(directory: Path, kind: str, commits: int, repeat: int) -> Growth:
     young = [_aged(directory / f"young-{number}", query, text, 9) for number in range(repeat + 1)]
     bare_old = _bare_aged(directory / "bare-old", old, key, text, commits - 1)
     bare_young = [_bare_aged(directory / f"bare-young-{number}", old, key, text, 9) for number in range(repeat + 1)]
-    young_taken, old_taken, bare_young_taken, bare_old_taken = alternate(
+    young_times, old_times, bare_young_times, bare_old_times = alternate(
         lambda number: young[number].mutate(query, params={"name": text.format(f"t{number}")}),
         lambda number: old.mutate(query, params={"name": text.format(f"t{number}")}),
         lambda number: _bare(bare_young[number], key, text.format(f"t{number}")),
@@ -145,7 +145,15 @@ def _growth(directory: Path, kind: str, commits: int, repeat: int) -> Growth:
     fragments = len(lance.dataset(str(stored_table(old, key))).get_fragments())
     bare_fragments = len(bare_old.get_fragments())
     shutil.rmtree(directory)
-    return Growth(kind, young_taken, old_taken, bare_young_taken, bare_old_taken, fragments, bare_fragments)
+    return Growth(
+        workload=kind,
+        young=young_times,
+        old=old_times,
+        bare_young=bare_young_times,
+        bare_old=bare_old_times,
+        fragments=fragments,
+        bare_fragments=bare_fragments,
+    )
 
 
 def _aged(root: Path, query: str, text: str, commits: int) -> og.Graph:
@@ -156,7 +164,7 @@ def _aged(root: Path, query: str, text: str, commits: int) -> og.Graph:
 
 
 def _bare_aged(path: Path, graph: og.Graph, key: str, text: str, commits: int) -> lance.LanceDataset:
-    """A table like that of a graph after so many commits; it is written through one handle, as the graph's own is."""
+    """Return a table like that of a graph after so many commits, written through one handle, as a graph writes its own."""
     table = write_table(path, lance.dataset(str(stored_table(graph, key))).schema.empty_table())
     for number in range(commits):
         _bare(table, key, text.format(number))

@@ -1,6 +1,6 @@
-"""How fast schemas and queries compile.
+"""The speed of compiling schemas and queries.
 
-The peers do the nearest thing to it in their language: sqlglot parses and qualifies equivalent SQL against a schema (pure
+The peers do the closest equivalent in their language: sqlglot parses and qualifies equivalent SQL against a schema (pure
 Python, as our compiler), DataFusion parses, resolves and optimises it (native code).
 """
 
@@ -85,7 +85,7 @@ ARROW = {"text": pa.string(), "double": pa.float64(), "date": pa.date32(), "int"
 
 
 def query_file(lines: int) -> tuple[str, int]:
-    """A file of at least so many lines, and its number of queries."""
+    """Return a file of at least so many lines, and its number of queries."""
     count = -(-lines // QUERY.count("\n"))
     return "".join(QUERY.replace("busy_ports", f"busy_ports_{number}") for number in range(count)), count
 

@@ -1,4 +1,4 @@
-"""The same question to several systems in turn, and what came of it."""
+"""Contests: the same workload on several systems in turn, and their times."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bench.workers import GaveUp, Place, Worker
 from bench.workloads import Workload
 
 Outcome = Sample | str
-"""Times, or why there are none."""
+"""Times, or the reason that there are none."""
 _PART = 1 / 6
-"""The repetitions of one workload in one system may take this part of the time that one answer may take."""
+"""The time for all repetitions of a workload in one system, as a fraction of the time limit of one answer."""
 _MOST, _LEAST = 21, 3
 
 
@@ -24,7 +24,7 @@ class Result:
     outcomes: dict[str, Outcome]
     disagreements: tuple[str, ...]
     seconds: float
-    """What an answer could have taken."""
+    """The time limit of an answer."""
 
     @property
     def ours(self) -> Outcome:
@@ -33,12 +33,12 @@ class Result:
     @property
     def best(self) -> tuple[str, Sample] | None:
         """The peer with the least median."""
-        peers = [(name, found) for name, found in self.outcomes.items() if name != OURS and isinstance(found, Sample)]
+        peers = [(name, outcome) for name, outcome in self.outcomes.items() if name != OURS and isinstance(outcome, Sample)]
         return min(peers, key=lambda peer: peer[1].median, default=None)
 
     @property
     def ratios(self) -> tuple[float, float, float] | None:
-        """Our median by the best peer's, between what the quartiles of both allow."""
+        """Our median divided by the best peer's, between the bounds that the quartiles of both give."""
         if not isinstance(self.ours, Sample) or self.best is None:
             return None
         best = self.best[1]
@@ -65,12 +65,12 @@ class Result:
         return _yes(self.ratios is None or self.ratios[1] <= self.workload.target)
 
 
-def told(outcome: Outcome) -> str:
+def outcome_text(outcome: Outcome) -> str:
     return shown(outcome) if isinstance(outcome, Sample) else outcome
 
 
 def compete(systems: Sequence[str], workloads: Iterable[Workload], place: Place) -> list[Result]:
-    """Each workload in all systems; their repetitions alternate."""
+    """Run each workload in all systems, with alternating repetitions."""
     workers = [Worker(system, place) for system in systems]
     results = []
     try:
@@ -89,7 +89,7 @@ def _contest(workers: list[Worker], workload: Workload, place: Place) -> Result:
     reasons: dict[str, str] = {}
     answers: list[dict[str, Answer]] = []
     for number in range(-2, _MOST):
-        given: dict[str, Answer] = {}
+        replies: dict[str, Answer] = {}
         for worker in workers:
             name = worker.system
             if name in reasons or number >= rounds.get(name, _MOST):
@@ -99,27 +99,27 @@ def _contest(workers: list[Worker], workload: Workload, place: Place) -> Result:
             except GaveUp as why:
                 reasons[name] = str(why)
                 continue
-            given[name] = reply.answer
+            replies[name] = reply.answer
             if number >= 0:
                 times[name].append(reply.milliseconds)
             else:
                 rounds[name] = _repetitions(reply.milliseconds, place.seconds)
-        answers.append(given)
+        answers.append(replies)
     outcomes = {name: reasons.get(name) or Sample(tuple(taken)) for name, taken in times.items()}
     return Result(workload, outcomes, tuple(_disagreements(workload, answers)), place.seconds)
 
 
 def _repetitions(milliseconds: float, seconds: float) -> int:
-    """As many as there is time for, and few where even those are slow."""
+    """Return the number of repetitions that fit into the time, within bounds."""
     return max(_LEAST, min(_MOST, int(seconds * 1000 * _PART / max(milliseconds, 1))))
 
 
 def _disagreements(workload: Workload, answers: list[dict[str, Answer]]) -> Iterable[str]:
-    """One sentence for each system whose answer is not the one that most systems give."""
+    """Yield one sentence for each system whose answer differs from the most common one."""
     seen = set()
-    for given in answers:
-        usual = max(given.values(), key=list(given.values()).count, default=[])
-        for name, answer in given.items():
+    for replies in answers:
+        usual = max(replies.values(), key=list(replies.values()).count, default=[])
+        for name, answer in replies.items():
             if answer != usual and name not in seen:
                 seen.add(name)
                 yield f"{workload.title}: {name} says {answer[:3]}, others {usual[:3]}"
@@ -130,7 +130,7 @@ def _yes(holds: bool) -> str:
 
 
 def _line(result: Result) -> str:
-    cells = [f"{name} {told(found)}" for name, found in result.outcomes.items()]
+    cells = [f"{name} {outcome_text(outcome)}" for name, outcome in result.outcomes.items()]
     return f"{result.workload.name}: {'; '.join(cells)}; ratio {result.ratio()}" + "".join(
-        f"\n  {each}" for each in result.disagreements
+        f"\n  {disagreement}" for disagreement in result.disagreements
     )

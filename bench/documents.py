@@ -20,7 +20,7 @@ _VOWELS = np.array(list("aeiou"))
 
 @dataclass(frozen=True)
 class Question:
-    """What one query looks for."""
+    """The arguments of one query."""
 
     vector: npt.NDArray[np.float32]
     text: str
@@ -34,7 +34,7 @@ class Documents:
 
 
 def generate(count: int, questions: int) -> Documents:
-    """Words by Zipf's law, 20 to 60 of them; vectors around the centres of topics, each text with a word of its topic."""
+    """Generate texts of 20 to 60 words by Zipf's law, one of them of the topic, and vectors around the centres of topics."""
     random = np.random.default_rng(11)
     words = _words(random)
     frequency = 1 / np.arange(1, _WORDS + 1) ** 0.9
@@ -54,16 +54,16 @@ def generate(count: int, questions: int) -> Documents:
             "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), DIMENSION),
         }
     )
-    asked = []
+    generated = []
     for topic in random.integers(0, _TOPICS, questions):
         near = centres[topic] + random.standard_normal(DIMENSION) * 0.7
         text = " ".join([words[500 + topic], words[random.integers(20, 200)], words[random.integers(200, 5000)]])
-        asked.append(Question(near.astype(np.float32), text, int(random.integers(0, BUCKETS))))
-    return Documents(table, asked)
+        generated.append(Question(near.astype(np.float32), text, int(random.integers(0, BUCKETS))))
+    return Documents(table, generated)
 
 
 def _words(random: np.random.Generator) -> npt.NDArray[np.object_]:
-    """Words that the analyser leaves alone: they end in a digit, so no stem is cut off, and none is a stop word."""
+    """Return words that the analyser does not change: they end in a digit, so none is stemmed, and none is a stop word."""
     syllables = np.char.add(_LETTERS[random.integers(0, 17, (_WORDS, 3))], _VOWELS[random.integers(0, 5, (_WORDS, 3))])
     joined = np.char.add(np.char.add(syllables[:, 0], syllables[:, 1]), syllables[:, 2])
     return np.char.add(joined, np.arange(_WORDS).astype(str)).astype(object)

@@ -13,9 +13,9 @@ from bench.people import SCHEMA
 
 
 def peak_bytes() -> int:
-    """The most memory this process has held.
+    """The peak memory of this process.
 
-    `ru_maxrss` of a started process counts that of the process it was forked from; Linux also tells its own.
+    `ru_maxrss` of a child process includes the memory of its parent before the fork; Linux also reports the child's own.
     """
     status = Path("/proc/self/status")
     if status.exists():

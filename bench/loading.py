@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import omnigraph_sql as og
 from bench import people
 from bench.measure import Sample, alternate
+from omnigraph_sql.table_keys import TableKey
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Child:
-    """What a process of its own said about a load."""
+    """The measurements of a load in its own process."""
 
     records: int
     seconds: float
@@ -49,11 +50,11 @@ class Child:
 
 
 def bulk_loads(directory: Path, nodes: int, repeat: int) -> list[Comparison]:
-    """Arrow tables and Parquet files."""
+    """Compare loads of Arrow tables and Parquet files."""
     data = people.tables(nodes)
     stored = _stored(directory, data)
     files = people.write_parquet(directory, data)
-    stored_files = people.write_parquet(_made(directory / "stored"), stored)
+    stored_files = people.write_parquet(_created(directory / "stored"), stored)
     size = f"{nodes:,} nodes, {nodes * people.EDGES_PER_NODE:,} edges"
     compared = []
     for name, ours, peer in (
@@ -66,12 +67,12 @@ def bulk_loads(directory: Path, nodes: int, repeat: int) -> list[Comparison]:
 
 
 def jsonl_loads(directory: Path, nodes: int, repeat: int) -> list[Child]:
-    """The same data as JSONL, each time in a process of its own."""
+    """Load the same data as JSONL, each time in a new process."""
     file = directory / "people.jsonl"
     people.write_jsonl(file, nodes)
-    found = [load_in_child(directory, file) for _ in range(repeat)]
+    children = [load_in_child(directory, file) for _ in range(repeat)]
     file.unlink()
-    return found
+    return children
 
 
 def load_in_child(directory: Path, file: Path) -> Child:
@@ -82,7 +83,7 @@ def load_in_child(directory: Path, file: Path) -> Child:
     return Child(**json.loads(done.stdout))
 
 
-def _made(directory: Path) -> Path:
+def _created(directory: Path) -> Path:
     directory.mkdir()
     return directory
 
@@ -107,7 +108,7 @@ def _write(directory: Path, tables: Callable[[], dict[str, pa.Table]]) -> Callab
 
 
 def write_table(path: Path, table: pa.Table) -> lance.LanceDataset:
-    """A bare Lance table as the store makes them."""
+    """Write a bare Lance table with the settings of the store."""
     return lance.write_dataset(table, str(path), enable_stable_row_ids=True, data_storage_version="2.2")
 
 
@@ -116,12 +117,12 @@ def stored_table(graph: og.Graph, key: str) -> Path:
 
 
 def _stored(directory: Path, data: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """The tables as a load writes them, ids included."""
+    """Return the tables as a load writes them, with ids."""
     graph = og.init(directory / "first", people.SCHEMA)
     graph.load(data, mode="append")
-    found = {key: lance.dataset(str(stored_table(graph, key))).to_table() for key in ("node:Person", "edge:Knows")}
+    stored = {key: lance.dataset(str(stored_table(graph, key))).to_table() for key in ("node:Person", "edge:Knows")}
     shutil.rmtree(graph.uri)
-    return {key.partition(":")[2]: table for key, table in found.items()}
+    return {TableKey(key).name: table for key, table in stored.items()}
 
 
 def _read(files: dict[str, Path]) -> dict[str, pa.Table]:

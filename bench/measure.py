@@ -39,12 +39,12 @@ def measure(run: Callable[[], object], *, repeat: int = 15, warm_up: int = 3) ->
 
 
 def alternate(*runs: Callable[[int], object], repeat: int, warm_up: int = 1) -> list[Sample]:
-    """Measure several things in turn, so that a machine that is busy for a while is busy for all of them.
+    """Measure several functions in turn, so that other load on the machine affects all of them.
 
-    Each is called with the number of the repetition; what it returns, if it can be called, is called too but not measured.
+    Each is called with the number of the repetition. If it returns a function, that is called afterwards and not measured.
     """
     times: list[list[float]] = [[] for _ in runs]
-    # As `timeit` does: to collect before each run would leave nothing of what it needs in the caches of the processor.
+    # As `timeit` does: a collection before each run would evict its data from the caches of the processor.
     gc.collect()
     gc.disable()
     try:
@@ -70,7 +70,7 @@ class Row:
 
 
 def table(rows: list[Row]) -> str:
-    """A Markdown table: our time, and how many times it each peer takes (above 1: we are faster)."""
+    """Return a Markdown table of our times, and the ratios of the peers' times to ours (above 1: we are faster)."""
     names = sorted({name for row in rows for name in row.peers})
     head = [
         "workload",
@@ -89,12 +89,12 @@ def table(rows: list[Row]) -> str:
 
 
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table of ready-made cells."""
+    """Return a Markdown table of formatted cells."""
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *lines])
 
 
 def shown(sample: Sample) -> str:
-    """Median and quartiles, in milliseconds."""
+    """Return the median and quartiles in milliseconds as a text."""
     low, high = sample.spread
     digits = 0 if sample.median >= 1000 else 1
     return f"{sample.median:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"

@@ -1,8 +1,8 @@
-"""How fast the operators are, beside the nearest thing in other libraries: `python -m bench.operators [SCALE]`.
+"""The speed of the operators, compared with the closest equivalents in other libraries: `python -m bench.operators [SCALE]`.
 
 Scale 1 is a graph of 100 000 vertices and 2.4 million edges, 1 000 000 ids, 200 000 vectors of 64 numbers, and 20 000
 texts of 50 words. Peers: SciPy and NumPy over the same arrays, PyArrow, and DuckDB over its own tables. DuckDB's times
-include handing over the result as arrays; its two-hop count is the query as a user would write it.
+include converting the result to arrays; its two-hop count is the query as a user would write it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from omnigraph_sql.storage.analysis import ANALYSER
 from omnigraph_udfs.csr import Csr, build, distinct, extend, transpose
 from omnigraph_udfs.expand import expand
 from omnigraph_udfs.ids import IdIndex
-from omnigraph_udfs.messages import sum_over
+from omnigraph_udfs.path_aggregates import sum_over
 from omnigraph_udfs.ranking import by_id
 from omnigraph_udfs.reach import reach
 from omnigraph_udfs.segments import build_segment, merge_segments
 from omnigraph_udfs.text import Part, TextIndex
-from omnigraph_udfs.vector import Metric, Vectors, nearest, nearest_of_many
+from omnigraph_udfs.vector import Metric, Vectors, nearest
 
 RANDOM = np.random.default_rng(7)
 
@@ -90,18 +90,18 @@ def graph_rows(scale: float) -> list[Row]:
 def id_rows(scale: float) -> list[Row]:
     count = int(1_000_000 * scale)
     ids = pa.array([f"person-{number:09}" for number in range(count)])
-    asked = ids.take(pa.array(RANDOM.integers(0, count, count)))
+    sought = ids.take(pa.array(RANDOM.integers(0, count, count)))
     index = IdIndex.build(ids)
     return [
         Row(
             f"{count:,} ids looked up among as many, index at hand",
-            measure(lambda: index.find(asked), repeat=7),
-            {"pyarrow": measure(lambda: pc.index_in(asked, value_set=ids), repeat=7)},
+            measure(lambda: index.find(sought), repeat=7),
+            {"pyarrow": measure(lambda: pc.index_in(sought, value_set=ids), repeat=7)},
         ),
         Row(
             "the same, index built first",
-            measure(lambda: IdIndex.build(ids).find(asked), repeat=7),
-            {"pyarrow": measure(lambda: pc.index_in(asked, value_set=ids), repeat=7)},
+            measure(lambda: IdIndex.build(ids).find(sought), repeat=7),
+            {"pyarrow": measure(lambda: pc.index_in(sought, value_set=ids), repeat=7)},
         ),
     ]
 
@@ -109,29 +109,22 @@ def id_rows(scale: float) -> list[Row]:
 def vector_rows(scale: float) -> list[Row]:
     count, dimension = int(200_000 * scale), 64
     matrix = RANDOM.standard_normal((count, dimension)).astype(np.float32)
-    vectors, queries = Vectors(matrix), RANDOM.standard_normal((16, dimension))
+    vectors, query = Vectors(matrix), RANDOM.standard_normal(dimension)
     some = RANDOM.choice(count, min(10_000, count), replace=False)
     metrics: tuple[Metric, ...] = ("l2", "cosine", "dot")
     rows = [
         Row(
             f"10 nearest of {count:,} x {dimension}, {metric}",
-            measure(partial(nearest, vectors, queries[0], limit=10, metric=metric)),
-            {"numpy": measure(partial(_numpy_nearest, matrix, queries[0], metric))},
+            measure(partial(nearest, vectors, query, limit=10, metric=metric)),
+            {"numpy": measure(partial(_numpy_nearest, matrix, query, metric))},
         )
         for metric in metrics
     ]
     rows.append(
         Row(
-            "16 queries at once, l2",
-            measure(lambda: nearest_of_many(vectors, queries, limit=10), repeat=7),
-            {"numpy": measure(lambda: [_numpy_nearest(matrix, query, "l2") for query in queries], repeat=7)},
-        )
-    )
-    rows.append(
-        Row(
             f"10 nearest of {len(some):,} candidates, l2",
-            measure(lambda: nearest(vectors, queries[0], limit=10, candidates=some)),
-            {"numpy": measure(lambda: _numpy_nearest(matrix[some], queries[0], "l2"))},
+            measure(lambda: nearest(vectors, query, limit=10, candidates=some)),
+            {"numpy": measure(lambda: _numpy_nearest(matrix[some], query, "l2"))},
         )
     )
     return rows
@@ -203,7 +196,7 @@ def _two_hops(database: duckdb.DuckDBPyConnection, weights: np.ndarray) -> objec
 
 
 def _numpy_nearest(matrix: np.ndarray, query: np.ndarray, metric: str) -> object:
-    """In float32, without ties: the least one could do."""
+    """Compute in float32, without ties: a lower bound of the work."""
     point = query.astype(np.float32)
     product = matrix @ point
     if metric == "l2":

@@ -25,7 +25,7 @@ EDGES_PER_NODE = 24
 _CHUNK = 50_000
 _CITIES = 500
 _MEAN_RECORD = 101
-"""Bytes of a record of the JSONL file, on average."""
+"""The mean size of a record in the JSONL file, in bytes."""
 
 
 def person(number: int) -> str:
@@ -61,7 +61,7 @@ def write_parquet(directory: Path, data: dict[str, pa.Table]) -> dict[str, Path]
 
 
 def write_jsonl(path: Path, nodes: int) -> int:
-    """Write the people and their edges as load records; returns how many there are."""
+    """Write the people and their edges as load records, and return the number of records."""
     random = np.random.default_rng(7)
     edges = nodes * EDGES_PER_NODE
     with path.open("w", encoding="utf-8") as stream:
@@ -72,12 +72,12 @@ def write_jsonl(path: Path, nodes: int) -> int:
             size = min(_CHUNK, edges - start)
             ends = random.integers(0, nodes, (2, size)).tolist()
             values = random.integers(0, 1000, size).tolist()
-            stream.writelines(_edge(*each) for each in zip(*ends, values, strict=True))
+            stream.writelines(_edge(*row) for row in zip(*ends, values, strict=True))
     return nodes + edges
 
 
 def nodes_for(size: int) -> int:
-    """How many people make a JSONL file of about so many bytes."""
+    """Return the number of people that make a JSONL file of about so many bytes."""
     return max(size // (_MEAN_RECORD * (1 + EDGES_PER_NODE)), 1)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of the query benchmark, as SVG."""
+"""Plots of the query benchmark, as SVG."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLOURS = {"omnigraph": "#1f6f8b", "duckdb": "#e0a526", "ladybug": "#b5483a", "
 
 
 def bars(title: str, results: list[Result], file: Path) -> None:
-    """One group of bars for each workload, one bar for each system; a system without a time has no bar."""
+    """Plot a group of bars for each workload, with a bar for each system that has times."""
     from matplotlib.figure import Figure
 
     names = list(results[0].outcomes)
@@ -27,16 +27,16 @@ def bars(title: str, results: list[Result], file: Path) -> None:
     axes = figure.add_subplot()
     for position, name in enumerate(names):
         for row, result in enumerate(results):
-            found = result.outcomes[name]
-            if isinstance(found, Sample):
-                low, high = found.spread
+            outcome = result.outcomes[name]
+            if isinstance(outcome, Sample):
+                low, high = outcome.spread
                 axes.barh(
                     row + (position - (len(names) - 1) / 2) * height,
-                    found.median,
+                    outcome.median,
                     height,
                     color=_COLOURS[name],
                     label=SYSTEMS[name].title,
-                    xerr=[[max(found.median - low, 0)], [max(high - found.median, 0)]],
+                    xerr=[[max(outcome.median - low, 0)], [max(high - outcome.median, 0)]],
                     error_kw={"lw": 0.8},
                 )
     axes.set_yticks(np.arange(len(results)), [result.workload.title for result in results])
@@ -49,11 +49,11 @@ def bars(title: str, results: list[Result], file: Path) -> None:
     _save(figure, file)
 
 
-def growth(found: dict[int, list[Result]], file: Path) -> None:
-    """How the time of each workload grows with the number of persons."""
+def growth(results_by_size: dict[int, list[Result]], file: Path) -> None:
+    """Plot the time of each workload by the number of persons."""
     from matplotlib.figure import Figure
 
-    first = next(iter(found.values()))
+    first = next(iter(results_by_size.values()))
     columns = 4
     rows = -(-len(first) // columns)
     figure = Figure(figsize=(11, 2.6 * rows), layout="constrained")
@@ -63,7 +63,7 @@ def growth(found: dict[int, list[Result]], file: Path) -> None:
             panel.set_axis_off()
             continue
         for name in first[position].outcomes:
-            timed = [(size, results[position].outcomes[name]) for size, results in found.items()]
+            timed = [(size, results[position].outcomes[name]) for size, results in results_by_size.items()]
             points = [(size, sample.median) for size, sample in timed if isinstance(sample, Sample)]
             panel.plot(*zip(*points, strict=True), "o-", color=_COLOURS[name], label=SYSTEMS[name].title) if points else None
         panel.set_xscale("log")
@@ -76,7 +76,7 @@ def growth(found: dict[int, list[Result]], file: Path) -> None:
 
 
 def _save(figure: Figure, file: Path) -> None:
-    """Text stays text, and the same numbers make the same file."""
+    """Save a figure with texts as texts; equal numbers give equal files."""
     import matplotlib
 
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "omnigraph"}):

@@ -1,4 +1,4 @@
-"""How fast queries are, beside other engines on the same data. `python -m bench.queries NAME…` asks only those workloads."""
+"""The speed of queries, compared with other engines on the same data. `python -m bench.queries NAME…` runs a few."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import plots
-from bench.contest import Result, compete, told
+from bench.contest import Result, compete, outcome_text
 from bench.measure import Sample, markdown
 from bench.peers import OURS, SYSTEMS
 from bench.social import Size, default_directory
@@ -26,9 +26,9 @@ INTRO = (
 PACKAGES = tuple(package for system in SYSTEMS.values() for package in system.packages)
 REPORTS = Path(__file__).parent / "reports"
 FIRST_QUERY = 200.0
-"""Milliseconds that opening and the first query may take beyond a warm query."""
+"""The target for opening and the first query, in milliseconds above a warm query."""
 LIMIT = 60.0
-"""Seconds that an answer may take, unless the command line says otherwise."""
+"""The default time limit of an answer in seconds."""
 RESIDENT = 4_000_000_000
 _PROCESSES = 5
 
@@ -62,14 +62,14 @@ GROWING_FOLLOWS = 10
 
 
 def run(options: argparse.Namespace) -> str:
-    """All tables of the report; its pictures are written beside it."""
+    """Return all tables of the report, and write its plots beside it."""
     _require_packages()
     size = Size(int(100_000 * options.scale))
     place = _prepared(Place(size, options.data or default_directory(), options.limit))
     sections = [_group(group, place) for group in GROUPS]
     sections.append(("Open and first query", _first_table(place)))
     sizes = [10_000, 100_000, *([1_000_000] if options.million else [])]
-    sections.append(("Growth", _growth([int(each * options.scale) for each in sizes], place)))
+    sections.append(("Growth", _growth([int(persons * options.scale) for persons in sizes], place)))
     head = (
         f"{size.persons:,} persons, {size.persons * size.follows_each:,} follows. A system that needs more than "
         f"{place.seconds:g} s or {MEMORY / 1e9:.0f} GB for an answer is ended; "
@@ -80,8 +80,8 @@ def run(options: argparse.Namespace) -> str:
 
 def _require_packages() -> None:
     wanted = (*PACKAGES, "matplotlib")
-    known = {name.lower() for each in importlib.metadata.distributions() if (name := each.metadata["Name"])}
-    missing = [package for package in wanted if package not in known]
+    installed = {name.lower() for package in importlib.metadata.distributions() if (name := package.metadata["Name"])}
+    missing = [package for package in wanted if package not in installed]
     if missing:
         raise SystemExit(f"the query benchmark needs {', '.join(missing)}: pip install -e '.[bench]'")
 
@@ -107,22 +107,29 @@ def table(results: list[Result]) -> str:
 
 def _cells(result: Result) -> list[str]:
     best = SYSTEMS[result.best[0]].title if result.best else "none"
-    times = [told(found) for found in result.outcomes.values()]
+    times = [outcome_text(outcome) for outcome in result.outcomes.values()]
     return [result.workload.title, *times, best, result.ratio(), result.target(), result.met()]
 
 
 def _agreement(results: Iterable[Result]) -> str:
-    found = [each for result in results for each in result.disagreements]
-    return "\n".join(["Answers differ:", "", *(f"- {each}" for each in found)]) if found else "All answers agree."
+    lines = [f"- {disagreement}" for result in results for disagreement in result.disagreements]
+    return "\n".join(["Answers differ:", "", *lines]) if lines else "All answers agree."
 
 
 def _first_table(place: Place) -> str:
-    """Opening the database and the first query in a new process, imports not counted."""
+    """Measure opening the database and the first query in a new process, without imports."""
     lines = []
     for workload in FIRST:
         first = {name: _first(name, workload, place) for name in SYSTEMS}
         warm = compete([OURS], [workload], place)[0].ours
-        lines.append([workload.title, *(told(found) for found in first.values()), told(warm), *_first_verdict(first, warm)])
+        lines.append(
+            [
+                workload.title,
+                *(outcome_text(outcome) for outcome in first.values()),
+                outcome_text(warm),
+                *_first_verdict(first, warm),
+            ]
+        )
     head = ["workload", *(system.title for system in SYSTEMS.values()), "omnigraph warm", "first - warm", "target", "met"]
     return markdown(head, lines)
 
@@ -148,17 +155,17 @@ def _first_verdict(first: dict[str, Sample | str], warm: Sample | str) -> list[s
 
 
 def _growth(persons: list[int], place: Place) -> str:
-    found: dict[int, list[Result]] = {}
+    results: dict[int, list[Result]] = {}
     peaks = {}
     systems = [name for name in SYSTEMS if name != "datafusion"]
     for count in persons:
         grown = _prepared(replace(place, size=Size(count, GROWING_FOLLOWS)))
-        found[count] = compete(systems, GROWING, grown)
+        results[count] = compete(systems, GROWING, grown)
         peaks[count] = _peak(grown)
-    plots.growth(found, REPORTS / "queries-growth.svg")
+    plots.growth(results, REPORTS / "queries-growth.svg")
     head = ["workload", *(f"{count:,} persons" for count in persons)]
     lines = [
-        [workload.title, *(told(found[count][position].ours) for count in persons)]
+        [workload.title, *(outcome_text(results[count][position].ours) for count in persons)]
         for position, workload in enumerate(GROWING)
     ]
     lines.append(["peak memory MB after all of them", *(peaks[count] for count in persons)])
@@ -170,7 +177,7 @@ def _growth(persons: list[int], place: Place) -> str:
 
 
 def _peak(place: Place) -> str:
-    """The memory of a process of ours that has answered each growing workload once."""
+    """Return the peak memory of one of our processes after it has answered each growing workload once."""
     with Worker(OURS, place) as worker:
         try:
             for workload in GROWING:
@@ -181,14 +188,14 @@ def _peak(place: Place) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Ask some workloads, print their table, and leave the report alone."""
-    known = {workload.name: workload for group in GROUPS for workload in group.workloads}
-    unknown = [name for name in names if name not in known]
+    """Run some workloads and print their table, without writing the report."""
+    workloads = {workload.name: workload for group in GROUPS for workload in group.workloads}
+    unknown = [name for name in names if name not in workloads]
     if unknown:
-        print(f"no such workload: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
+        print(f"no such workload: {', '.join(unknown)}; there are {', '.join(workloads)}", file=sys.stderr)
         return 2
     place = _prepared(Place(Size(), default_directory(), LIMIT))
-    print(table(compete(list(SYSTEMS), [known[name] for name in names], place)))
+    print(table(compete(list(SYSTEMS), [workloads[name] for name in names], place)))
     return 0
 
 

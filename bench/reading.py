@@ -1,7 +1,7 @@
-"""How fast load records are read: `python -m bench.reading [RECORDS]`.
+"""The speed of reading load records: `python -m bench.reading [RECORDS]`.
 
-Prints records per second for the usual shapes, and what `json.loads` alone takes on the same lines: no reader that goes
-line by line in Python can be faster than that.
+Prints records per second for common shapes of records, and those of `json.loads` alone on the same lines: no reader that
+parses line by line in Python can be faster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from random import Random
 
 from bench.measure import measure
 from omnigraph_compiler import compile_schema
-from omnigraph_sql.writes.reading import Reject, read_records
+from omnigraph_sql.writes.readers import Reject, read_records
 
 CATALOG = compile_schema(
     """
@@ -40,7 +40,7 @@ def lanes(count: int) -> Iterator[str]:
 
 
 def exported(count: int) -> Iterator[str]:
-    """As an export writes them: every member is there."""
+    """Records with every member, as an export writes them."""
     for n in range(count):
         data = {"id": f"p{n}", "code": f"p{n}", "depth": n / 7, "opened": f"2024-01-{n % 28 + 1:02}", "kind": "sea"}
         data |= {"seen": "2024-05-01T12:00:00.000Z", "tags": ["a", "b"] if n % 2 else None}
@@ -64,7 +64,7 @@ def one_in_a_thousand_faulty(count: int) -> Iterator[str]:
 
 
 def every_line_doubtful(count: int) -> Iterator[str]:
-    """The worst case: nothing can go the fast way."""
+    """The worst case: no record can take the fast path."""
     return (line + " " for line in ports(count))
 
 
@@ -81,7 +81,7 @@ SHAPES: tuple[Callable[[int], Iterable[str]], ...] = (
 
 
 def ignore(_: Reject) -> None:
-    """Faulty records are left out."""
+    """Ignore the faulty records."""
 
 
 def main(count: int) -> None:

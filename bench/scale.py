@@ -1,8 +1,8 @@
-"""What reads cost on a large graph, and what they leave in memory: `python -m bench.scale [NODES] [EDGES_PER_NODE]`.
+"""The time and memory of reads on a large graph: `python -m bench.scale [NODES] [EDGES_PER_NODE]`.
 
-The graph is made and loaded once. Then three processes, one after the other, ask the same questions: the first finds nothing
-derived, the second finds the files that the first left, the third is told to follow edges by asking their table, which has
-no index. Times are of the processor, as a busy machine changes them less.
+The graph is created and loaded once. Then three processes run the same queries, one after the other: the first without
+derived files, the second with those of the first, the third with traversals over the edge table, which has no index.
+Times are processor times, which depend less on other load.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPEAT = 5
 
 
 def ask(root: str, names: list[str]) -> None:
-    """In a child: each question some times; prints milliseconds and memory."""
+    """In a child process: run each question several times, and print milliseconds and memory."""
     import omnigraph_sql as og
 
     with og.connect(root) as graph:
@@ -41,7 +41,7 @@ def ask(root: str, names: list[str]) -> None:
                 start = time.process_time()
                 graph.query(f"query q($n: String) {{ {QUESTIONS[name]} }}", params={"n": people.person(number + 7)})
                 times.append((time.process_time() - start) * 1000)
-            print(name, *(f"{each:.1f}" for each in times), _memory(), sep="\t", flush=True)
+            print(name, *(f"{milliseconds:.1f}" for milliseconds in times), _memory(), sep="\t", flush=True)
 
 
 def _memory() -> str:
@@ -81,5 +81,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["ask"]:
         ask(sys.argv[2], sys.argv[3:])
     else:
-        sizes = [int(each) for each in sys.argv[1:]] + [1_000_000, 10][len(sys.argv) - 1 :]
+        sizes = [int(argument) for argument in sys.argv[1:]] + [1_000_000, 10][len(sys.argv) - 1 :]
         main(*sizes)

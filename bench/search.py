@@ -33,10 +33,10 @@ _NEAREST, _BM25 = "nearest($d.v, $v)", "bm25($d.text, $t)"
 
 
 def _query(rank: str, *, filtered: bool) -> str:
-    given = {"$v": "Vector(64)", "$t": "String", "$b": "I32"}
+    types = {"$v": "Vector(64)", "$t": "String", "$b": "I32"}
     used = [name for name in ("$v", "$t") if f"{name})" in rank] + (["$b"] if filtered else [])
     match = "$d: Doc { bucket: $b }" if filtered else "$d: Doc"
-    head = ", ".join(f"{name}: {given[name]}" for name in used)
+    head = ", ".join(f"{name}: {types[name]}" for name in used)
     return f"query q({head}) {{ match {{ {match} }} return {{ $d.k }} order {{ {rank} }} limit 10 }}"
 
 
@@ -73,7 +73,7 @@ class Peer:
         self.table.create_index("bucket", config=BTree())
 
     def ask(self, workload: Workload, question: Question) -> list[str]:
-        """The keys of the ten best."""
+        """Return the keys of the ten best documents."""
         search: Any
         if "rrf" in workload.rank:
             search = self.table.search(query_type="hybrid").vector(question.vector).text(question.text)
@@ -84,14 +84,14 @@ class Peer:
             search = self.table.search(question.vector, vector_column_name="v")
         if workload.filtered:
             search = search.where(f"bucket = {question.bucket}", prefilter=True)
-        found: list[str] = search.limit(10).select(["k"]).to_arrow().column("k").to_pylist()
-        return found
+        keys: list[str] = search.limit(10).select(["k"]).to_arrow().column("k").to_pylist()
+        return keys
 
-    def nearest(self, question: Question, how: Callable[[Any], Any]) -> list[str]:
-        """The keys of the ten nearest, searched in a way that a search is told."""
-        search = how(self.table.search(question.vector, vector_column_name="v"))
-        found: list[str] = search.limit(10).select(["k"]).to_arrow().column("k").to_pylist()
-        return found
+    def nearest(self, question: Question, configure: Callable[[Any], Any]) -> list[str]:
+        """Return the keys of the ten nearest documents, by a configured search."""
+        search = configure(self.table.search(question.vector, vector_column_name="v"))
+        keys: list[str] = search.limit(10).select(["k"]).to_arrow().column("k").to_pylist()
+        return keys
 
 
 class Ours:
@@ -104,20 +104,20 @@ class Ours:
 
     def ask(self, workload: Workload, question: Question) -> list[str]:
         query = self._queries[workload]
-        given = {"v": question.vector.tolist(), "t": question.text, "b": question.bucket}
-        params = {name: value for name, value in given.items() if f"${name}:" in query}
+        values = {"v": question.vector.tolist(), "t": question.text, "b": question.bucket}
+        params = {name: value for name, value in values.items() if f"${name}:" in query}
         return self.graph.query(query, params=params).to_arrow().column(0).to_pylist()  # type: ignore[no-any-return]
 
 
 def run(options: argparse.Namespace) -> str:
-    """All tables of the report."""
+    """Measure, and return the tables of the report."""
     data = documents.generate(max(int(documents.DOCUMENTS * options.scale), 10_000), QUESTIONS)
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:
         ours, build_ours = _timed(lambda: Ours(Path(name) / "graph", data))
         _, first = _timed(lambda: [ours.ask(workload, data.questions[0]) for workload in WORKLOADS])
         peer, build_peer = _timed(lambda: Peer(Path(name) / "lancedb", data))
         gc.freeze()  # collecting before each run must not look at all of this
-        found = [(workload, *_measured(workload, ours, peer, data.questions)) for workload in WORKLOADS]
+        measured = [(workload, *_measured(workload, ours, peer, data.questions)) for workload in WORKLOADS]
         agreement = _agreement(ours, peer, data.questions)
     built = [
         ["load", f"{build_ours:.1f}", "—"],
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> str:
         ["load and indexes", f"{build_ours + first:.1f}", f"{build_peer:.1f}"],
     ]
     sections = [
-        ("Queries", _comparisons(found)),
+        ("Queries", _comparisons(measured)),
         ("The same answers?", agreement),
         ("Getting ready", markdown(["step", "omnigraph s", "LanceDB s"], built)),
     ]
@@ -149,7 +149,7 @@ def _measured(workload: Workload, ours: Ours, peer: Peer, questions: list[Questi
     return mine, theirs
 
 
-def _comparisons(found: list[tuple[Workload, Sample, Sample]]) -> str:
+def _comparisons(measured: list[tuple[Workload, Sample, Sample]]) -> str:
     head = ["the ten best by", "omnigraph ms (quartiles)", "LanceDB ms (quartiles)", "omnigraph / LanceDB", "target"]
     lines = (
         [
@@ -159,13 +159,13 @@ def _comparisons(found: list[tuple[Workload, Sample, Sample]]) -> str:
             f"{mine.median / theirs.median:.2f}",
             "—" if workload.target is None else f"≤ {workload.target:g}",
         ]
-        for workload, mine, theirs in found
+        for workload, mine, theirs in measured
     )
     return markdown(head, lines)
 
 
 def _agreement(ours: Ours, peer: Peer, questions: list[Question]) -> str:
-    """How much of what an exact search finds each of the two finds."""
+    """Return the recall of both systems against an exact search."""
     near, text = WORKLOADS[4], WORKLOADS[3]
     ways: dict[str, Callable[[Any], Any]] = {
         "without its index": lambda search: search.bypass_vector_index(),
@@ -177,7 +177,9 @@ def _agreement(ours: Ours, peer: Peer, questions: list[Question]) -> str:
         other = [peer.nearest(question, how) for question in questions]
         rows.append([f"nearest: LanceDB {name}", f"{_shared(mine, other):.3f}"])
     texts = [peer.ask(text, question) for question in questions]
-    rows.append(["bm25: LanceDB's text index", f"{_shared([ours.ask(text, each) for each in questions], texts):.3f}"])
+    rows.append(
+        ["bm25: LanceDB's text index", f"{_shared([ours.ask(text, question) for question in questions], texts):.3f}"]
+    )
     note = "By text, both are exact; they differ in which of several equal scores comes tenth."
     return markdown(["omnigraph's ten best, compared with", "share in common"], rows) + f"\n\n{note}"
 

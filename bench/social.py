@@ -1,6 +1,6 @@
-"""The data of the query benchmarks: a social network, the same on every run, kept on disk between runs.
+"""The data of the query benchmarks: a social network, the same on every run, stored on disk between runs.
 
-`python -m bench.social [PERSONS]` makes the graph and prints where it is.
+`python -m bench.social [PERSONS]` creates the graph and prints its directory.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ CITIES, STATES = 7_117, 273
 COUNTRIES = ("United States", "United Kingdom", "Canada", "Australia", "Ireland")
 INTERESTS = 41
 _LAYOUT = 1
-"""Part of the name of what is kept on disk: raise it when the data changes."""
+"""The version of the data, part of the names of its files: increase it when the data changes."""
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything grows with the network; cities, states, countries and interests stay."""
+    """The size of the network. The numbers of cities, states, countries and interests are fixed."""
 
     persons: int = 100_000
     follows_each: int = 24
@@ -84,7 +84,7 @@ def default_directory() -> Path:
 
 
 def tables(size: Size) -> dict[str, pa.Table]:
-    """Nodes with their properties, edges with `src` and `dst` as numbers. No pair is linked twice, nobody to themselves."""
+    """Generate nodes with their properties, and edges with `src` and `dst` as numbers, without duplicates and self-loops."""
     random = np.random.default_rng(size.seed)
     count = size.persons
     src, dst = _follows(random, count, count * size.follows_each)
@@ -104,7 +104,7 @@ def tables(size: Size) -> dict[str, pa.Table]:
 
 
 def stored_tables(size: Size, directory: Path) -> dict[str, pa.Table]:
-    """The tables, from Parquet files in the directory; they are made when they are not there."""
+    """Return the tables from Parquet files in the directory, which are created if they are missing."""
     home = directory / size.name / "parquet"
     if not home.exists():
         draft = _draft(home)
@@ -115,7 +115,7 @@ def stored_tables(size: Size, directory: Path) -> dict[str, pa.Table]:
 
 
 def stored_graph(size: Size, directory: Path) -> Path:
-    """Where the graph with these tables is; it is loaded when it is not there."""
+    """Return the directory of a graph with these tables, which is loaded if it is missing."""
     home = directory / size.name / "graph"
     if not home.exists():
         draft = _draft(home)
@@ -126,7 +126,7 @@ def stored_graph(size: Size, directory: Path) -> Path:
 
 
 def _draft(home: Path) -> Path:
-    """A directory that becomes `home` once it is complete, so that an interrupted run leaves nothing half made."""
+    """Return an empty directory, which its caller renames to `home` when complete: an interrupted run leaves no `home`."""
     draft = home.with_name(f"{home.name}-{os.getpid()}")
     if draft.exists():
         shutil.rmtree(draft)
@@ -135,7 +135,7 @@ def _draft(home: Path) -> Path:
 
 
 def _loadable(table: pa.Table) -> pa.Table:
-    """Edges name their ends by id, which is the text of the key."""
+    """Replace the numbers of the ends of edges by ids, which are the texts of the keys."""
     if "src" not in table.column_names:
         return table
     for position, end in enumerate(("src", "dst")):
@@ -163,13 +163,13 @@ def _edges(src: Ints, dst: Ints) -> pa.Table:
 
 
 def _skewed(random: np.random.Generator, count: int, exponent: float) -> npt.NDArray[np.float64]:
-    """Chances that fall with the rank by a power law; who has which rank is drawn."""
+    """Return probabilities that fall with the rank by a power law, with random ranks."""
     weights = random.permutation(np.arange(1, count + 1) ** -exponent)
     return np.asarray(weights / weights.sum(), np.float64)
 
 
 def _follows(random: np.random.Generator, persons: int, wanted: int) -> tuple[Ints, Ints]:
-    """Pairs in the order in which they came to be; some follow many, few are followed by very many."""
+    """Draw pairs in order of creation; some persons follow many, and a few are followed by very many."""
     eager = random.lognormal(0, 0.8, persons)
     sources, famous = eager / eager.sum(), _skewed(random, persons, 0.6)
     pairs = np.empty(0, np.int64)
@@ -182,7 +182,7 @@ def _follows(random: np.random.Generator, persons: int, wanted: int) -> tuple[In
 
 
 def _interests(random: np.random.Generator, persons: int) -> tuple[Ints, Ints]:
-    """One to five draws for each person; what is drawn twice counts once."""
+    """Draw one to five values for each person, without duplicates."""
     fans = np.repeat(np.arange(persons), random.integers(1, 6, persons))
     drawn = random.choice(INTERESTS, len(fans), p=_skewed(random, INTERESTS, 0.7))
     pairs = np.unique(fans * INTERESTS + drawn)

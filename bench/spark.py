@@ -111,7 +111,7 @@ def _frames(place: Path, rows: int) -> str:
         _line("hand rows in memory to Python", hand_over, write_parquet(frame)),
         _line("write rows of CSV files", write_graph(raw), write_parquet(raw), 0.7),
     ]
-    # The columns that the files have, too: Spark does not say which it needs, and `id` repeats the key.
+    # Only the columns of the files: Spark does not report the columns that it needs, and `id` repeats the key.
     read = spark.read.format("omnigraph").options(type="Person", columns=",".join(frame.columns)).load(graph.uri)
     some = spark.read.format("omnigraph").options(type="Person", columns="age,weight", filter="age = 7").load(graph.uri)
     plain = spark.read.parquet(parquet)
@@ -148,12 +148,12 @@ print(report.rejected, *(table.published for table in report.tables))
 def _pipelines(place: Path, scale: float) -> str:
     _raw(place, int(NODES * scale), int(EDGES * scale))
     (place / "schema.pg").write_text(PIPELINE_SCHEMA)
-    found = {}
+    measured = {}
     for engine in ("local", "spark"):
         (place / f"{engine}.yaml").write_text(PIPELINE.format(engine=engine))
-        found[engine] = _child(place, engine)
-    assert found["local"][2] == found["spark"][2], f"the engines differ: {found}"
-    (local_wall, local_cpu, counts), (wall, cpu, _) = found["local"], found["spark"]
+        measured[engine] = _child(place, engine)
+    assert measured["local"][2] == measured["spark"][2], f"the engines differ: {measured}"
+    (local_wall, local_cpu, counts), (wall, cpu, _) = measured["local"], measured["spark"]
     rejected, nodes, edges = counts.split()
     ratio = cpu / local_cpu
     lines = [
@@ -165,11 +165,11 @@ def _pipelines(place: Path, scale: float) -> str:
 
 
 def _child(place: Path, engine: str) -> tuple[float, float, str]:
-    """Seconds, processor seconds of the process and of all that it and they started, and what came out."""
-    # Java and its workers outlive those who started them; they become children of this process, which sees them off.
+    """Return the seconds, the processor seconds of the process and all its descendants, and its output."""
+    # Java and its workers outlive their parents; this process adopts them, so that their time is counted.
     ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     command = [sys.executable, "-c", CHILD, engine]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True)
     seconds = time.perf_counter() - start
@@ -182,7 +182,7 @@ def _child(place: Path, engine: str) -> tuple[float, float, str]:
 
 
 def _raw(place: Path, nodes: int, edges: int) -> None:
-    """About one in a hundred rows repeats a key, is faulty, or goes nowhere."""
+    """Write raw files in which about one row in a hundred repeats a key, is faulty, or has a missing end."""
     rng = np.random.default_rng(7)
     ids = np.arange(nodes)
     ids[rng.random(nodes) < 0.01] = 0

@@ -24,6 +24,8 @@ from lance import FFILanceTableProvider
 import omnigraph_sql as og
 from bench.measure import Sample, alternate, markdown, shown
 from bench.social import Size, default_directory, stored_graph
+from omnigraph_sql.choices import EngineName
+from omnigraph_sql.table_keys import TableKey
 
 INTRO = (
     "SQL over the tables of a graph. The peers are DataFusion and DuckDB themselves, over the same Lance tables, each "
@@ -48,6 +50,7 @@ STATEMENTS = {
     "one person by id": "select name, age from \"Person\" where id = '4242'",
     "all names": 'select name from "Person"',
 }
+TITLES: dict[EngineName, str] = {"datafusion": "DataFusion", "duckdb": "DuckDB"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Peers:
     def of(cls, graph: og.Graph) -> Peers:
         snapshot = graph.snapshot()
         datasets = {
-            key.partition(":")[2]: lance.dataset(f"{graph.uri}/{entry.path}", version=entry.version)
+            TableKey(key).name: lance.dataset(f"{graph.uri}/{entry.path}", version=entry.version)
             for key, entry in snapshot.entries.items()
         }
         fusion, duck = SessionContext(), duckdb.connect()
@@ -75,10 +78,10 @@ def run(options: argparse.Namespace) -> str:
     """Measure, and return the tables of the report."""
     directory = options.data or default_directory()
     stored_graph(Size(), directory)
-    found = [_in_process(directory) for _ in range(PROCESSES)]
+    runs = [_in_process(directory) for _ in range(PROCESSES)]
     tables = []
-    for engine in ("DataFusion", "DuckDB"):
-        lines = [_line(name, [each[f"{engine}: {name}"] for each in found]) for name in STATEMENTS]
+    for engine in TITLES.values():
+        lines = [_line(name, [times[f"{engine}: {name}"] for times in runs]) for name in STATEMENTS]
         head = ["statement", "omnigraph", engine, "ratio", "target", "met"]
         tables.append(f"## On {engine}\n\n{markdown(head, lines)}")
     graph = og.connect(stored_graph(Size(), directory))
@@ -96,7 +99,7 @@ def _duck(connection: duckdb.DuckDBPyConnection) -> Callable[[str], pa.Table]:
 
 
 def _in_process(directory: Path) -> dict[str, list[list[float]]]:
-    """Times of all statements, ours and the peer's, in a process of their own."""
+    """Return the times of all statements, ours and the peer's, from a new process."""
     command = [sys.executable, "-m", "bench.sql", str(directory)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # type: ignore[no-any-return]
 
@@ -105,16 +108,17 @@ def main(directory: str) -> None:
     """Measure all statements, and print the times."""
     graph = og.connect(stored_graph(Size(), Path(directory)))
     peers = Peers.of(graph)
-    found = {}
-    for engine, ask in (("DataFusion", _fusion(peers.fusion)), ("DuckDB", _duck(peers.duck))):
+    times = {}
+    engines: dict[EngineName, Any] = {"datafusion": _fusion(peers.fusion), "duckdb": _duck(peers.duck)}
+    for engine, ask in engines.items():
         for name, text in STATEMENTS.items():
-            found[f"{engine}: {name}"] = _compared(graph, engine.lower(), text, ask)
-    print(json.dumps(found))
+            times[f"{TITLES[engine]}: {name}"] = _compared(graph, engine, text, ask)
+    print(json.dumps(times))
 
 
-def _compared(graph: og.Graph, engine: str, text: str, ask: Callable[[str], pa.Table]) -> list[list[float]]:
-    here, there = graph.sql(text, engine=engine).to_arrow(), ask(text)
-    assert _rows(here, text) == _rows(there, text), text
+def _compared(graph: og.Graph, engine: EngineName, text: str, ask: Callable[[str], pa.Table]) -> list[list[float]]:
+    our_rows, peer_rows = graph.sql(text, engine=engine).to_arrow(), ask(text)
+    assert _rows(our_rows, text) == _rows(peer_rows, text), text
 
     def ours(_: int) -> None:
         graph.sql(text, engine=engine).to_arrow()
@@ -125,14 +129,14 @@ def _compared(graph: og.Graph, engine: str, text: str, ask: Callable[[str], pa.T
     return [list(sample.times) for sample in alternate(ours, theirs, repeat=REPEAT, warm_up=3)]
 
 
-def _line(name: str, found: list[list[list[float]]]) -> list[str]:
-    mine, peer = (Sample(tuple(time for each in found for time in each[which])) for which in (0, 1))
+def _line(name: str, runs: list[list[list[float]]]) -> list[str]:
+    mine, peer = (Sample(tuple(time for times in runs for time in times[which])) for which in (0, 1))
     ratio = mine.median / peer.median
     return [name, shown(mine), shown(peer), f"{ratio:.2f}", "≤ 1.1", "yes" if ratio <= 1.1 else "no"]
 
 
-def _rows(found: pa.Table, text: str) -> list[tuple[Any, ...]]:
-    rows = [tuple(row.values()) for row in found.to_pylist()]
+def _rows(table: pa.Table, text: str) -> list[tuple[Any, ...]]:
+    rows = [tuple(row.values()) for row in table.to_pylist()]
     return rows if "order by" in text else sorted(rows)
 
 
@@ -155,7 +159,7 @@ def _attaching() -> str:
 
 
 def _branches(graph: og.Graph) -> str:
-    """A join of two branches, by the tables that it reads."""
+    """Measure a join of two branches, with the tables that it reads."""
     with tempfile.TemporaryDirectory() as place:
         shutil.copytree(graph.uri, Path(place) / "graph")
         with og.connect(Path(place) / "graph") as copy:

@@ -1,4 +1,4 @@
-"""How fast the store takes in data: bulk loads, and commits of one row."""
+"""The speed of writes to the store: bulk loads, and commits of one row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROWTH = 1.3
 
 
 def run(options: argparse.Namespace) -> str:
-    """All tables of the report."""
+    """Measure, and return the tables of the report."""
     nodes = _scaled(people.NODES, options.scale)
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:
         directory = Path(name)
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> str:
 
 
 def run_huge(options: argparse.Namespace) -> str:
-    """The load of one very large file."""
+    """Measure the load of one very large file."""
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:
         file = Path(name) / "people.jsonl"
         people.write_jsonl(file, people.nodes_for(options.huge_bytes))
@@ -60,17 +60,26 @@ def _scaled(size: int, scale: float) -> int:
     return max(int(size * scale), 1)
 
 
-def _comparisons(found: Iterable[loading.Comparison]) -> str:
+def _comparisons(comparisons: Iterable[loading.Comparison]) -> str:
     head = ["workload", "omnigraph ms (quartiles)", "bare Lance ms (quartiles)", "omnigraph / Lance", "target"]
     return markdown(
         head,
-        ([each.workload, shown(each.ours), shown(each.peer), f"{each.ratio:.2f}", f"≤ {each.target:g}"] for each in found),
+        (
+            [
+                comparison.workload,
+                shown(comparison.ours),
+                shown(comparison.peer),
+                f"{comparison.ratio:.2f}",
+                f"≤ {comparison.target:g}",
+            ]
+            for comparison in comparisons
+        ),
     )
 
 
-def _children(found: list[loading.Child], workload: str, memory: int | None = None) -> str:
-    rates = [each.per_second for each in found]
-    peaks = [each.peak for each in found]
+def _children(children: list[loading.Child], workload: str, memory: int | None = None) -> str:
+    rates = [child.per_second for child in children]
+    peaks = [child.peak for child in children]
     spread = f" ({min(rates):,.0f} to {max(rates):,.0f})" if len(rates) > 1 else ""
     head = [
         "workload",
@@ -86,7 +95,7 @@ def _children(found: list[loading.Child], workload: str, memory: int | None = No
         f"≥ {RECORDS_PER_SECOND:,}",
         f"{max(peaks) / 1e6:,.0f}",
         "—" if memory is None else f"< {memory / 1e6:,.0f}",
-        f"{found[0].before / 1e6:,.0f}",
+        f"{children[0].before / 1e6:,.0f}",
     ]
     return markdown(head, [cells])
 
@@ -95,7 +104,7 @@ def _parts(parts: list[tuple[str, float]]) -> str:
     return markdown(["part", "ms"], ([label, f"{spent:.1f}"] for label, spent in parts))
 
 
-def _growth(found: list[commits.Growth], late: int) -> str:
+def _growth(growths: list[commits.Growth], late: int) -> str:
     head = [
         "one-row commits",
         "10th ms (quartiles)",
@@ -110,17 +119,17 @@ def _growth(found: list[commits.Growth], late: int) -> str:
     ]
     lines = (
         [
-            each.workload,
-            shown(each.young),
-            shown(each.old),
-            f"{each.old.median / each.young.median:.2f}",
+            growth.workload,
+            shown(growth.young),
+            shown(growth.old),
+            f"{growth.old.median / growth.young.median:.2f}",
             f"≤ {GROWTH}",
-            f"{each.fragments:,}",
-            f"{each.bare_fragments:,}",
-            f"{each.bare_young.median:.1f}",
-            f"{each.bare_old.median:.1f}",
-            f"{each.bare_old.median / each.bare_young.median:.2f}",
+            f"{growth.fragments:,}",
+            f"{growth.bare_fragments:,}",
+            f"{growth.bare_young.median:.1f}",
+            f"{growth.bare_old.median:.1f}",
+            f"{growth.bare_old.median / growth.bare_young.median:.2f}",
         ]
-        for each in found
+        for growth in growths
     )
     return f"{GROWTH_INTRO}\n\n{markdown(head, lines)}"

@@ -1,4 +1,4 @@
-"""A system in a process of its own: its memory is its own, and it can be ended when it takes too much."""
+"""A system in its own process, which isolates its memory and can be killed beyond a limit."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from bench.social import Size
 from bench.workloads import Workload
 
 MEMORY = 4_000_000_000
-"""Bytes that a system may hold; all of them are open at once."""
+"""The memory limit of a system in bytes; all systems are open at once."""
 _GLANCE = 0.1
 _START = 600.0
 _COLD = 3
-"""The first answer after opening may take so many times the limit: data is read and code compiled."""
+"""The factor on the time limit for the first answer after opening, which reads data and compiles code."""
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 class GaveUp(Exception):
-    """A system did not answer; the text says why, for the report."""
+    """A system did not answer; the text is the reason for the report."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which data, where it is, and how many seconds an answer may take."""
+    """The data, its directory, and the time limit of an answer in seconds."""
 
     size: Size
     directory: Path
@@ -47,7 +47,7 @@ class Reply:
 
 
 class Worker:
-    """Starts when first asked. After it gave up it is ended, and starts anew when asked again."""
+    """A process that starts with the first request. After it gave up it is killed, and restarts with the next request."""
 
     def __init__(self, system: str, place: Place) -> None:
         self.system = system
@@ -63,7 +63,7 @@ class Worker:
         self.end()
 
     def open(self) -> float:
-        """Start the process; the milliseconds that opening the database took, without imports."""
+        """Start the process, and return the milliseconds for opening the database, without imports."""
         self.end()
         self._pipe, other = _SPAWN.Pipe()
         self._process = _SPAWN.Process(target=_serve, args=(other, *self._arguments), daemon=True)
@@ -86,7 +86,7 @@ class Worker:
         return reply
 
     def peak(self) -> int:
-        """The most memory it has held, in bytes."""
+        """Return its peak memory in bytes."""
         assert self._pipe is not None
         self._pipe.send(None)
         peak: int = self._wait(self._seconds)
@@ -107,12 +107,12 @@ class Worker:
             if _resident(self._process.pid) > MEMORY:
                 self._give_up(f"> {MEMORY / 1e9:.0f} GB")
         try:
-            found = self._pipe.recv()
+            reply = self._pipe.recv()
         except EOFError:
             self._give_up("ended itself")
-        if isinstance(found, Exception):
-            raise GaveUp(str(found).splitlines()[0])
-        return found
+        if isinstance(reply, Exception):
+            raise GaveUp(str(reply).splitlines()[0])
+        return reply
 
     def _give_up(self, reason: str) -> NoReturn:
         self.end()
@@ -120,7 +120,7 @@ class Worker:
 
 
 def _resident(pid: int) -> int:
-    """What a process holds now; nothing where the system does not tell."""
+    """Return the resident memory of a process; 0 if the system does not report it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def _resident(pid: int) -> int:
 
 
 def _leave_with_parent() -> None:
-    """A process in the middle of a long query would outlive a run that was ended."""
+    """End this process with its parent, also in the middle of a long query."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -137,20 +137,20 @@ def _leave_with_parent() -> None:
 
 
 def _serve(pipe: Connection, system: str, size: Size, directory: Path) -> None:
-    """In the process of the system: open the database, then answer until the other side is gone."""
+    """In the process of the system: open the database, then answer requests until the parent is gone."""
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     importlib.import_module(SYSTEMS[system].module)
     start = time.perf_counter()
     peer = SYSTEMS[system].open(size, directory)
     pipe.send((time.perf_counter() - start) * 1000)
     while True:
-        asked = pipe.recv()
-        if asked is None:
+        request = pipe.recv()
+        if request is None:
             pipe.send(peak_bytes())
             continue
         try:
             start = time.perf_counter()
-            answer = peer.run(*asked)
+            answer = peer.run(*request)
             pipe.send(Reply((time.perf_counter() - start) * 1000, normalised(answer)))
         except Exception as error:  # what a system cannot do is part of the report
             pipe.send(GaveUp(f"{type(error).__name__}: {error}"))

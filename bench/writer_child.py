@@ -1,7 +1,7 @@
 """`python -m bench.writer_child`: one of the writers of `bench/writers.py`, for as long as standard input stays open.
 
-Every line it reads is a round, as JSON. It opens the store, commits one row to warm up, says `ready`, waits for the file
-`gate` in the directory, commits rows until the time is up, and says how many they were, when it began and when it ended.
+Every line of its input is a round, as JSON. It opens the store, commits one row to warm up, prints `ready`, waits for the
+file `gate` in the directory, commits rows until the time is up, and prints the number of rows, its start and its end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Commit = Callable[[str], object]
 
 
 def prepare(system: str, directory: Path, places: list[str]) -> None:
-    """An empty store with these branches, or with these tables."""
+    """Create an empty store with these branches, or with these tables."""
     if system == "omnigraph":
         graph = og.init(directory / "g", SCHEMA)
         for place in places:
@@ -43,7 +43,7 @@ def prepare(system: str, directory: Path, places: list[str]) -> None:
 
 
 def count_rows(system: str, directory: Path, places: list[str]) -> int:
-    """Distinct keys in all places."""
+    """Return the number of distinct keys in all places."""
     if system == "omnigraph":
         graph = og.connect(directory / "g", read_only=True)
         return sum(len(list(graph.export(place))) for place in places)
@@ -51,9 +51,9 @@ def count_rows(system: str, directory: Path, places: list[str]) -> int:
         tables = [_lancedb(directory).open_table(place) for place in places]
         return sum(len(set(table.to_arrow().column("name").to_pylist())) for table in tables)
     connection = _sqlite(directory, system)
-    found = sum(connection.execute(f'select count(*) from "{place}"').fetchone()[0] for place in places)
+    rows = sum(connection.execute(f'select count(*) from "{place}"').fetchone()[0] for place in places)
     connection.close()
-    return int(found)
+    return int(rows)
 
 
 def _sqlite(directory: Path, system: str) -> sqlite3.Connection:
@@ -87,7 +87,7 @@ def _upsert(table: Any, key: str) -> None:
 
 
 def _landed(commit: Commit, key: str) -> bool:
-    """Try a commit once; whether it did not lose against another process."""
+    """Try a commit once; True unless it lost against another process."""
     try:
         commit(key)
     except (Conflict, ExpectedVersionMismatch):

@@ -1,4 +1,4 @@
-"""How many commits a second several processes make on one graph, against SQLite and LanceDB doing the same inserts."""
+"""Commits per second of several processes on one graph, against SQLite and LanceDB with the same inserts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Child = subprocess.Popen[str]
 
 @dataclass(frozen=True)
 class Run:
-    """Commits per second, commits that had to be tried again, and rows that were missing in the end."""
+    """Commits per second, the number of lost attempts, and the number of missing rows at the end."""
 
     rate: float
     refused: int
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> str:
 
 @contextmanager
 def _children(count: int) -> Iterator[list[Child]]:
-    """Processes that write when they are told to; all rounds are theirs, as starting one takes longer than most rounds."""
+    """Start processes that write on request. All rounds share them, because a start takes longer than most rounds."""
     with ExitStack() as stack:
         made = []
         for _ in range(count):
@@ -104,7 +104,7 @@ def _measured(children: list[Child], layout: str, seconds: float) -> dict[str, S
             runs[name].append(_one_run(name, children, seconds, apart=LAYOUTS[layout]))
         rates = ", ".join(f"{name} {runs[name][-1].rate:,.1f}" for name in SYSTEMS)
         print(f"{layout}, writers {len(children)}, run {number + 1} of {RUNS}: {rates}", file=sys.stderr, flush=True)
-    return {name: Speed(tuple(found)) for name, found in runs.items()}
+    return {name: Speed(tuple(measured)) for name, measured in runs.items()}
 
 
 def _one_run(system: str, children: list[Child], seconds: float, *, apart: bool) -> Run:
@@ -118,16 +118,16 @@ def _one_run(system: str, children: list[Child], seconds: float, *, apart: bool)
             child.stdin.write(json.dumps(order) + "\n")
             child.stdin.flush()
         for child in children:
-            assert _said(child) == "ready\n", "a writer did not come up"
+            assert _reply(child) == "ready\n", "a writer did not come up"
         (directory / "gate").touch()
-        told = [json.loads(_said(child)) for child in children]
-        done = sum(each["done"] for each in told)
-        spent = max(each["end"] for each in told) - min(each["start"] for each in told)
+        reports = [json.loads(_reply(child)) for child in children]
+        done = sum(report["done"] for report in reports)
+        spent = max(report["end"] for report in reports) - min(report["start"] for report in reports)
         missing = done + len(children) - count_rows(system, directory, sorted(set(places)))
-    return Run(done / spent, sum(each["lost"] for each in told), missing)
+    return Run(done / spent, sum(report["lost"] for report in reports), missing)
 
 
-def _said(child: Child) -> str:
+def _reply(child: Child) -> str:
     assert child.stdout is not None
     return child.stdout.readline()
 

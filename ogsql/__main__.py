@@ -1,7 +1,5 @@
 """`python -m ogsql`."""
 
-import sys
-
 from ogsql import main
 
-sys.exit(main())
+main()

@@ -7,30 +7,100 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from omnigraph_sql import _compat, errors
 from omnigraph_sql._version import __version__
+from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, PipelineEngineName
 
 if TYPE_CHECKING:
-    from omnigraph_sql import spark
+    from omnigraph_sql import pipeline, spark
+    from omnigraph_sql.embeddings import Embedder
+    from omnigraph_sql.explanation import Explanation, Step
+    from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
+    from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
+    from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.indexes import PendingIndex
+    from omnigraph_sql.manifest.journal import Commit
+    from omnigraph_sql.manifest.snapshot import Snapshot
+    from omnigraph_sql.project import ProjectSettings
+    from omnigraph_sql.result import Result
+    from omnigraph_sql.writes.load.loads import LoadResult
+    from omnigraph_sql.writes.load.staged_load import StagedLoad
+    from omnigraph_sql.writes.mutation import MutationResult
+    from omnigraph_sql.writes.relational import RelationalWriter
 
-__all__ = ["Graph", "__version__", "connect", "errors", "init", "spark"]
+__all__ = [
+    "ChangeSet",
+    "ChangeStats",
+    "CleanupStat",
+    "Commit",
+    "Embedder",
+    "EngineName",
+    "EntityChange",
+    "Explanation",
+    "ExtraColumns",
+    "ForeignTable",
+    "Graph",
+    "LoadMode",
+    "LoadResult",
+    "MutationResult",
+    "PendingIndex",
+    "PipelineEngineName",
+    "Preview",
+    "ProjectSettings",
+    "RelationalWriter",
+    "Result",
+    "Snapshot",
+    "StagedLoad",
+    "Step",
+    "__version__",
+    "connect",
+    "errors",
+    "init",
+    "pipeline",
+    "spark",
+]
 
 _compat.check_versions()
 
-_LAZY = ("Graph", "connect", "init")
+# The graph imports Arrow and Lance, which are slow to import; the version and the errors do not.
+_LAZY = {
+    "ChangeSet": "history.diff",
+    "ChangeStats": "history.diff",
+    "CleanupStat": "maintenance.cleanup",
+    "Commit": "manifest.journal",
+    "Embedder": "embeddings",
+    "EntityChange": "history.diff",
+    "Explanation": "explanation",
+    "ForeignTable": "foreign.model",
+    "Graph": "graph",
+    "LoadResult": "writes.load.loads",
+    "MutationResult": "writes.mutation",
+    "PendingIndex": "maintenance.indexes",
+    "Preview": "graph.sql",
+    "ProjectSettings": "project",
+    "RelationalWriter": "writes.relational",
+    "Result": "result",
+    "Snapshot": "manifest.snapshot",
+    "StagedLoad": "writes.load.staged_load",
+    "Step": "explanation",
+    "connect": "graph",
+    "init": "graph",
+}
+_PACKAGES = ("pipeline", "spark")
 
 
 def __getattr__(name: str) -> Any:
-    # The graph needs Arrow and Lance, which take their time to import; the version and the errors do not.
     if name in _LAZY:
-        from omnigraph_sql import graph
-
-        return getattr(graph, name)
-    if name == "spark":
-        from importlib import import_module
-
-        return import_module("omnigraph_sql.spark")
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

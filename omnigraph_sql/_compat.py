@@ -6,7 +6,8 @@ provider refuses to load or brings the process down, and neither says why; this 
 
 from __future__ import annotations
 
-from importlib import metadata
+import os
+import sys
 
 from omnigraph_sql.errors import Configuration
 
@@ -17,7 +18,7 @@ REMEDY = 'pip install "datafusion==54.1.*" "pylance==14.0.*"'
 def check_versions() -> None:
     """Raise `Configuration` unless the versions in `NEEDED` are installed.
 
-    Reads the installed packages' metadata and imports none of them, so that importing `omnigraph_sql` stays fast.
+    Looks at the names of installed packages and imports none of them, so that importing `omnigraph_sql` stays fast.
     """
     complaints = {name: text for name, prefix in NEEDED.items() if (text := _complaint(name, prefix))}
     if complaints:
@@ -29,10 +30,32 @@ def check_versions() -> None:
 
 
 def _complaint(name: str, prefix: str) -> str | None:
-    try:
-        found = metadata.version(name)
-    except metadata.PackageNotFoundError:
+    version = _version_of_directory(name) or _version_of_metadata(name)
+    if version is None:
         return f"{name} {prefix}.x is needed, but {name} is not installed"
-    if found.startswith(f"{prefix}."):
+    if version.startswith(f"{prefix}."):
         return None
-    return f"{name} {prefix}.x is needed, but {name} {found} is installed"
+    return f"{name} {prefix}.x is needed, but {name} {version} is installed"
+
+
+def _version_of_directory(name: str) -> str | None:
+    """The version in the name of the `dist-info` directory: `importlib.metadata` takes longer to import than the rest."""
+    start, end = f"{name}-", ".dist-info"
+    for directory in sys.path:
+        try:
+            entries = os.listdir(directory or ".")
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.startswith(start) and entry.endswith(end):
+                return entry[len(start) : -len(end)]
+    return None
+
+
+def _version_of_metadata(name: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

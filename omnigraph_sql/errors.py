@@ -1,8 +1,7 @@
-"""The exceptions a caller of omnigraph-sql can meet: one family, told apart by class and typed fields.
+"""The exceptions of omnigraph-sql: one family, distinguished by class and typed fields.
 
-No caller needs to parse a message. Each class says how a door answers (`exit_code`, `http_status`) and whether trying
-again can help (`retryable`); each instance carries a message that names the thing, and a hint where there is a next
-step.
+No caller needs to parse a message. Each class states the answer of a door (`exit_code`, `http_status`) and whether a retry
+can succeed (`retryable`). Each instance has a message that names its subject, and a hint if there is a next step.
 
 >>> error = NotFound("no branch is called `draft`", what="branch", name="draft", hint="list them with `branches`")
 >>> error.kind, error.name, error.http_status
@@ -15,7 +14,7 @@ hint: list them with `branches`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 __all__ = [
     "AlreadyInitialized",
@@ -31,8 +30,11 @@ __all__ = [
     "KeyConflict",
     "NotFound",
     "OmnigraphError",
+    "OmnigraphWarning",
+    "ParallelEdgesWarning",
     "PreconditionFailed",
     "RecoveryRequired",
+    "RejectsWarning",
     "ResourceLimit",
     "RowLevelCasContention",
     "SourceFailed",
@@ -44,8 +46,21 @@ __all__ = [
 ]
 
 
+_LONGEST = 4000
+"""Characters of a message."""
+
+
 class Span(Protocol):
-    """A half-open range of byte offsets into a source text."""
+    """A half-open range of byte offsets into a source text.
+
+    Example:
+        >>> text = "query q() { match { $p: Prot } return { $p.id } }"
+        >>> try:
+        ...     graph.query(text)
+        ... except og.errors.Compile as error:
+        ...     print(text[error.span.start : error.span.end])
+        Prot
+    """
 
     @property
     def start(self) -> int:
@@ -57,26 +72,38 @@ class Span(Protocol):
 
 
 class OmnigraphError(Exception):
-    """Base of the family. `str()` gives the message and, on a line of its own, the hint."""
+    """Base of the family. `str()` returns the message and, on a separate line, the hint.
+
+    `kind` names the class, `exit_code` and `http_status` are the answers of the command line and of servers, and `retryable`
+    says whether the same request may succeed later. Instances have `message`, `code` and `hint`.
+
+    Example:
+        >>> try:
+        ...     graph.snapshot(branch="draft")
+        ... except og.errors.OmnigraphError as error:
+        ...     print(error.kind, error.http_status, error.retryable)
+        NotFound 404 False
+    """
 
     kind: ClassVar[str] = "OmnigraphError"
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
     retryable: bool = False
-    """Said by the class; where the same kind can have passing and lasting causes, by the instance."""
+    """Set by the class; by the instance for kinds with both transient and permanent causes."""
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        message = writable(message)
         super().__init__(message)
         self.message = message
         self.code = code
-        self.hint = hint
+        self.hint = None if hint is None else writable(hint)
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
 
     def __reduce__(self) -> tuple[Callable[..., OmnigraphError], tuple[Any, ...], dict[str, Any]]:
-        # The default calls the class with the message alone, which a class with required fields refuses. Errors cross
-        # process boundaries, so they must survive pickling.
+        # Errors cross process boundaries, so they must survive pickling. The default calls the class with the message
+        # alone, which fails for a class with required fields.
         return _restore, (type(self), self.message), self.__dict__
 
 
@@ -101,14 +128,9 @@ class Compile(OmnigraphError):
         self.span = span
         self.diagnostics = diagnostics
 
-    @property
-    def class_(self) -> str:
-        """The class of the cause (`parse`, `catalog`, `type`, …): another name of `error_class`."""
-        return self.error_class
-
 
 class BadRequest(OmnigraphError):
-    """The request cannot be carried out as it stands: unusable parameters, arguments or input."""
+    """The request is invalid: its parameters, arguments or input cannot be used."""
 
     kind = "BadRequest"
     http_status = 400
@@ -159,14 +181,44 @@ class ValidationFailed(OmnigraphError):
         self.id = id
 
 
+ConflictReason: TypeAlias = Literal[
+    "aborted",
+    "branch replaced",
+    "commit",
+    "contention",
+    "damaged",
+    "descendants",
+    "drift",
+    "duplicate version",
+    "existing version",
+    "exists",
+    "indeterminate",
+    "lock held",
+    "name_taken",
+    "not empty",
+    "prefix",
+    "published",
+    "rebased",
+    "registration",
+    "schema apply",
+    "schema changed",
+    "schema contract",
+    "undone",
+    "unknown table",
+]
+"""What is in the way of a write."""
+RecoveryReason: TypeAlias = Literal["pending", "undo"]
+"""Why a recovery is needed: an operation is pending, or undoing it failed."""
+
+
 class Conflict(OmnigraphError):
-    """Something else is in the way: a lock, drift, a branch in use, or a publish that lost too often."""
+    """The state of the graph prevents the operation: a lock, drift, a branch in use, or a publish that lost every retry."""
 
     kind = "Conflict"
     exit_code = 5
     http_status = 409
 
-    def __init__(self, message: str, *, reason: str, code: str | None = None, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, reason: ConflictReason, code: str | None = None, hint: str | None = None) -> None:
         super().__init__(message, code=code, hint=hint)
         self.reason = reason
 
@@ -187,7 +239,7 @@ class ExpectedVersionMismatch(OmnigraphError):
 
 
 class RowLevelCasContention(OmnigraphError):
-    """Another publish landed first on the same row. The publisher retries; callers see it only if that failed."""
+    """Another publish changed the same row of the manifest first. The publisher retries; callers see the last failure."""
 
     kind = "RowLevelCasContention"
     exit_code = 5
@@ -222,7 +274,7 @@ class PreconditionFailed(OmnigraphError):
 
 
 class AlreadyInitialized(OmnigraphError):
-    """There is a graph already."""
+    """The root already holds a graph."""
 
     kind = "AlreadyInitialized"
     http_status = 409
@@ -239,7 +291,7 @@ class InitializationClaimed(AlreadyInitialized):
 
 
 class ResourceLimit(OmnigraphError):
-    """A ceiling would be exceeded; nothing was written."""
+    """A limit was exceeded; nothing was written. `resource` names it: `time`, `memory`, `statement nesting` and others."""
 
     kind = "ResourceLimit"
     exit_code = 8
@@ -253,26 +305,28 @@ class ResourceLimit(OmnigraphError):
 
 
 class RecoveryRequired(OmnigraphError):
-    """An interrupted operation must be recovered first; opening the graph read-write does it."""
+    """An interrupted operation must be recovered first; opening the graph read-write recovers it."""
 
     kind = "RecoveryRequired"
     exit_code = 7
     http_status = 503
 
-    def __init__(self, message: str, *, reason: str, operation_id: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, reason: RecoveryReason, operation_id: str | None = None, hint: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
         self.operation_id = operation_id
 
 
 class UnsupportedFormat(OmnigraphError):
-    """The graph was written by a release this one does not understand."""
+    """The graph was written in a format that this release does not support."""
 
     kind = "UnsupportedFormat"
 
-    def __init__(self, message: str, *, found: str, supported: str, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, actual: str, supported: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.found = found
+        self.actual = actual
         self.supported = supported
 
 
@@ -288,7 +342,7 @@ class VersionReclaimed(OmnigraphError):
 
 
 class Storage(OmnigraphError):
-    """The store under the graph failed; `storage_class` says how (transient, configuration, permanent, unknown)."""
+    """The storage of the graph failed; `storage_class` is `transient`, `configuration`, `permanent` or `unknown`."""
 
     kind = "Storage"
 
@@ -298,10 +352,10 @@ class Storage(OmnigraphError):
 
 
 class EmbeddingFailed(OmnigraphError):
-    """The embedding provider gave no usable vectors; nothing was stored.
+    """The embedding provider returned no usable vectors; nothing was stored.
 
-    `status` is the HTTP status of its last answer, if there was one, and `attempts` how often it was asked. `retryable` is
-    true after a passing failure: no connection, no answer in time, or the statuses 429 and 5xx.
+    `status` is the HTTP status of its last response, if there was one, and `attempts` the number of requests. `retryable`
+    is true after a transient failure: no connection, a timeout, or the statuses 429 and 5xx.
     """
 
     kind = "EmbeddingFailed"
@@ -325,10 +379,10 @@ class EmbeddingFailed(OmnigraphError):
 
 
 class SourceFailed(OmnigraphError):
-    """The source of a foreign table gave no rows: it cannot be reached or read, or is no longer what it was.
+    """The source of a foreign table cannot be reached or read, or has changed since it was registered.
 
-    `name` is the foreign table and `source` its address, without passwords. `retryable` is true where the source could not
-    be reached.
+    `name` is the foreign table and `source` its address, without passwords. `retryable` is true if the source could not be
+    reached.
     """
 
     kind = "SourceFailed"
@@ -342,9 +396,9 @@ class SourceFailed(OmnigraphError):
 
 
 class DataTestFailed(OmnigraphError):
-    """A test of a pipeline found rows that must not be there; nothing was published.
+    """A test of a pipeline returned rows; nothing was published.
 
-    `test` is its name, `count` how many rows it found, and `rows` the first of them.
+    `test` is its name, `count` the number of rows, and `rows` the first of them.
     """
 
     kind = "DataTestFailed"
@@ -377,8 +431,27 @@ class Internal(OmnigraphError):
     kind = "Internal"
 
 
+class OmnigraphWarning(UserWarning):
+    """Base of the warnings of successful operations, issued through Python's `warnings`; results have the same texts."""
+
+
+class ParallelEdgesWarning(OmnigraphWarning):
+    """A load in the mode merge inserted new edges, because its records have nothing that identifies existing edges."""
+
+
+class RejectsWarning(OmnigraphWarning):
+    """A load was published, but the report of its rejected records could not be moved to its target."""
+
+
+def writable(text: str) -> str:
+    """Return a text that can be logged: of limited length and encodable, whatever input it quotes."""
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}… ({len(text) - _LONGEST} more characters)"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _restore(cls: type[OmnigraphError], message: str) -> OmnigraphError:
-    """An error without its fields; unpickling fills them in."""
+    """Return an error without its fields, which unpickling sets."""
     error = cls.__new__(cls, message)
     error.args = (message,)
     return error

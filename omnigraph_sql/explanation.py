@@ -1,29 +1,38 @@
-"""What a query will do, or did: its steps, its SQL, and what the engine makes of it."""
+"""Explanations of queries: their steps, their SQL, and the plans of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run, and the steps that it takes its rows from."""
+    """One step of a query, and the steps that it takes its rows from."""
 
     what: str
+    """What the step does."""
     inputs: tuple[Step, ...] = ()
+    """The steps that it takes its rows from."""
     notes: tuple[str, ...] = ()
-    """What it works on, and how."""
+    """Its operands and details."""
     estimated: int | None = None
-    """How many rows are expected, as far as that can be told from the sizes of tables."""
+    """The estimated number of rows, if table sizes allow an estimate."""
+    _: KW_ONLY
     rows: int | None = None
-    """How many rows came out, if the query was run."""
+    """The actual number of rows, if the query was run."""
     seconds: float | None = None
-    """How long the step itself took, summed over threads, if the query was run."""
+    """The time of the step itself, summed over threads, if the query was run."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+        """Return the members as JSON values.
+
+        Example:
+            >>> plan = graph.explain("query names() { match { $p: Port } return { $p.name } }")
+            >>> sorted(plan.steps.to_dict())
+            ['estimated', 'inputs', 'notes', 'rows', 'seconds', 'what']
+        """
         return {
             "what": self.what,
             "notes": list(self.notes),
@@ -34,7 +43,13 @@ class Step:
         }
 
     def lines(self) -> Iterator[str]:
-        """The tree below this step, the last step first."""
+        """Yield the lines of a tree with this step at the root, above the steps it takes its rows from.
+
+        Example:
+            >>> plan = graph.explain("query names() { match { $p: Port } return { $p.name } }")
+            >>> len(list(plan.steps.lines())) > 0
+            True
+        """
         yield f"{self.what}{self._numbers()}"
         yield from (f"{'│' if self.inputs else ' '}    {note}" for note in self.notes)
         for step in self.inputs:
@@ -51,38 +66,56 @@ class Step:
         return f"  ({actual}; expected {expected})" if expected else f"  ({actual})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Explanation:
-    """The way of one query, from its plan to what the engine runs."""
+    """The explanation of one query, from its plan to the plans of the engine."""
 
     query_name: str
+    """The name of the query."""
     target: str
-    """The commit that is read."""
+    """The id of the commit that is read."""
     steps: Step
+    """The last step; the others are its inputs."""
     plan: dict[str, Any]
-    """The query's plan, as JSON."""
+    """The IR of the query, as JSON."""
     sql: str
+    """The SQL of the engine, with placeholders for parameters."""
     names: dict[str, str]
-    """What the relations and functions of the SQL mean."""
+    """The meanings of the relations and functions in the SQL."""
     values: dict[str, Any]
-    """What is bound to the parameters of the SQL."""
+    """The values of the parameters of the SQL."""
     logical: str
+    """The logical plan of the engine."""
     physical: str
+    """The physical plan of the engine."""
     rules: tuple[str, ...] = ()
-    """What the planner did to the plan."""
+    """The rewriting rules that the planner applied."""
     traversals: tuple[str, ...] = ()
-    """How edges are followed, and why so."""
+    """The strategy of each traversal, with the reason."""
     indexes: tuple[str, ...] = ()
     """Indexes on the tables of the query."""
     rows: int | None = None
-    """How many rows came out, if the query was run."""
+    """The number of rows, if the query was run."""
     seconds: dict[str, float] | None = None
-    """How long planning and running took, if the query was run."""
+    """The times of planning and running, if the query was run."""
     work: dict[str, int] | None = None
-    """How often edge types were followed, and how, if the query was run."""
+    """The numbers of traversals by strategy, if the query was run."""
+
+    def __str__(self) -> str:
+        """Return the text of `render`."""
+        return self.render()
+
+    def __repr__(self) -> str:
+        return f"<Explanation of `{self.query_name}`; print it to see its steps>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+        """Return the members as JSON values.
+
+        Example:
+            >>> plan = graph.explain("query names() { match { $p: Port } return { $p.name } }")
+            >>> plan.to_dict()["query_name"]
+            'names'
+        """
         return {
             "query_name": self.query_name,
             "graph_commit_id": self.target,
@@ -102,11 +135,23 @@ class Explanation:
         }
 
     def render(self) -> str:
-        """A text for people: the steps as a tree, each above those it takes its rows from."""
+        """Return a text for people: the steps as a tree, each above those it takes its rows from.
+
+        Example:
+            >>> plan = graph.explain("query names() { match { $p: Port } return { $p.name } }")
+            >>> plan.render().splitlines()[2]
+            'steps'
+        """
         return _sections([("", f"{self.query_name} on {self.target}"), *self._overview()])
 
     def render_all(self) -> str:
-        """As `render`, with the SQL, the meaning of its names, and the plans of the engine."""
+        """Return the text of `render` with the SQL, the meanings of its names, and the plans of the engine.
+
+        Example:
+            >>> plan = graph.explain("query names() { match { $p: Port } return { $p.name } }")
+            >>> "physical plan" in plan.render_all()
+            True
+        """
         more = [("SQL", self.sql), ("names", _listed(self.names)), ("values", _listed(self.values))]
         more += [("logical plan", self.logical), ("physical plan", self.physical)]
         return _sections([("", f"{self.query_name} on {self.target}"), *self._overview(), *more])
@@ -125,7 +170,7 @@ def _sections(parts: list[tuple[str, str]]) -> str:
 
 
 def counted(number: int) -> str:
-    """A number of rows for people."""
+    """Return a number of rows as a text for people."""
     return f"{number:,} {'row' if number == 1 else 'rows'}"
 
 

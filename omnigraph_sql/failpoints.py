@@ -1,14 +1,15 @@
-"""Named points in the code where tests can make an operation fail, stop or die.
+"""Failpoints: named places in the code where tests make an operation fail, stop or die.
 
-They are compiled in always and inert unless armed. `OMNIGRAPH_FAILPOINTS="name=action[@n],…"` arms them in a process, where
-`@n` means: at the n-th hit only. Actions:
+They are always present, and inert unless armed. `OMNIGRAPH_FAILPOINTS="name=action[@n],…"` arms them in a process; with `@n`
+the action runs at the n-th hit only. Actions:
 
-- `error`: an error of the storage family; `interrupt`: what Ctrl-C does; `panic`: an exception that goes past every handler
-- `exit`: ends the process at once, like a crash
-- `stop`: stops the process until somebody continues it (SIGSTOP, SIGCONT); `sleep(ms)` stops the thread for a while
-- `times(n)`: the first n times, for points that ask whether something is to be pretended
+- `error` raises an error of the storage family; `interrupt` raises `KeyboardInterrupt`; `panic` raises an exception that no
+  handler catches
+- `exit` ends the process at once, like a crash
+- `stop` stops the process until it gets SIGCONT; `sleep(ms)` stops the thread for a time
+- `times(n)` makes `fires` true for the first n hits
 
-Inside one process `pause` holds the thread that reaches a point until the test lets it go.
+Within a process, `pause` holds the thread that reaches a failpoint until the test releases it.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _lock = threading.Lock()
 
 
 class Panic(BaseException):
-    """Raised by the action `panic`: goes past every handler, as if the process had died."""
+    """Raised by the action `panic`. No handler catches it, as if the process had died."""
 
 
 @dataclass
 class Pause:
-    """A thread held at a failpoint: `reached` is set when it is there, `resume` lets it go."""
+    """A thread held at a failpoint: `reached` is set when it arrives, setting `resume` releases it."""
 
     name: str
     nth: int
@@ -54,64 +55,64 @@ _pauses: list[Pause] = []
 
 
 def hit(name: str) -> None:
-    """Do what the failpoint `name` is armed for; nothing, when it is not."""
+    """Run the actions that the failpoint `name` is armed with, if any."""
     armed = os.environ.get(VARIABLE)
     if armed:
-        for found in _due(name, armed):
-            _act(name, found)
+        for rule in _due_rules(name, armed):
+            _act(name, rule)
     if _pauses:
         _hold(name)
 
 
 def fires(name: str) -> bool:
-    """Whether what the failpoint `name` stands for is to be pretended this time."""
+    """True if the code must simulate the condition that the failpoint `name` stands for."""
     armed = os.environ.get(VARIABLE)
-    return bool(armed) and any(found["times"] is not None for found in _due(name, armed or ""))
+    return bool(armed) and any(rule["times"] is not None for rule in _due_rules(name, armed or ""))
 
 
 def reset() -> None:
-    """Forget how often each point was hit."""
+    """Reset the hit counts of all failpoints."""
     with _lock:
         _hits.clear()
 
 
 @contextmanager
 def pause(name: str, nth: int = 1) -> Iterator[Pause]:
-    """Hold the thread that makes the n-th hit of a point from now on, until `resume` is set or the block ends."""
-    held = Pause(name, nth)
+    """Hold the thread that makes the n-th hit of a failpoint from now on, until `resume` is set or the block ends."""
+    pause = Pause(name, nth)
     with _lock:
-        _pauses.append(held)
+        _pauses.append(pause)
     try:
-        yield held
+        yield pause
     finally:
         with _lock:
-            _pauses.remove(held)
-        held.resume.set()
+            _pauses.remove(pause)
+        pause.resume.set()
 
 
 def _hold(name: str) -> None:
     with _lock:
-        here = [each for each in _pauses if each.name == name]
-        for each in here:
-            each._hits += 1
-        due = [each for each in here if each._hits == each.nth]
-    for each in due:
-        each.reached.set()
-        each.resume.wait()
+        pauses = [pause for pause in _pauses if pause.name == name]
+        for pause in pauses:
+            pause._hits += 1
+        due = [pause for pause in pauses if pause._hits == pause.nth]
+    for pause in due:
+        pause.reached.set()
+        pause.resume.wait()
 
 
-def _due(name: str, armed: str) -> Iterator[re.Match[str]]:
-    for rule in armed.split(","):
-        found = _RULE.fullmatch(rule.strip())
-        if found is None:
-            known = "error|interrupt|panic|exit|stop|sleep(ms)|times(n)"
-            raise ValueError(f"{VARIABLE}: cannot read {rule.strip()!r}; write name={known}[@n]")
-        if found["name"] == name and _is_due(name, found["nth"], found["times"]):
-            yield found
+def _due_rules(name: str, armed: str) -> Iterator[re.Match[str]]:
+    for text in armed.split(","):
+        rule = _RULE.fullmatch(text.strip())
+        if rule is None:
+            actions = "error|interrupt|panic|exit|stop|sleep(ms)|times(n)"
+            raise ValueError(f"{VARIABLE}: cannot read {text.strip()!r}; write name={actions}[@n]")
+        if rule["name"] == name and _is_due(name, rule["nth"], rule["times"]):
+            yield rule
 
 
-def _act(name: str, found: re.Match[str]) -> None:
-    match found["action"].partition("(")[0]:
+def _act(name: str, rule: re.Match[str]) -> None:
+    match rule["action"].partition("(")[0]:
         case "error":
             raise Storage(f"failpoint {name}", storage_class="permanent")
         case "interrupt":
@@ -123,9 +124,9 @@ def _act(name: str, found: re.Match[str]) -> None:
         case "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         case "sleep":
-            time.sleep(int(found["ms"]) / 1000)
+            time.sleep(int(rule["ms"]) / 1000)
         case _:
-            raise ValueError(f"{VARIABLE}: {name} cannot be pretended; use another action than {found['action']}")
+            raise ValueError(f"{VARIABLE}: {name} has no condition to simulate; use another action than {rule['action']}")
 
 
 def _is_due(name: str, nth: str | None, times: str | None) -> bool:

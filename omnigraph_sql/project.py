@@ -1,178 +1,242 @@
-"""Settings of a directory of work: `omnigraph.yaml`, with its foreign tables and its files of queries."""
+"""Project settings: `omnigraph.yaml`, with graphs, schema, queries, default branch and foreign tables."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from glob import glob
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
-from omnigraph_compiler.diagnostics import did_you_mean, listing
+from omnigraph_sql.arguments import checked, optional, path
 from omnigraph_sql.errors import Configuration, NotFound
+from omnigraph_sql.yaml_files import YamlChecker, default, read_yaml
 
+T = TypeVar("T")
 FILE_NAME = "omnigraph.yaml"
-_SECTIONS = ("foreign", "queries")
+SECTIONS = ("graphs", "servers", "schema", "queries", "branch", "foreign")
+_MAX_REMARKS = 5
+"""The number of unknown keys that warnings name."""
 _SOURCES = ("source", "path", "uri")
 _ENTRY = (*_SOURCES, "format", "table", "options")
-_VARIABLE = re.compile(r"\$(\$)?\{([^}]*)\}")
 
 
 @dataclass(frozen=True)
 class ForeignEntry:
-    """A foreign table of the file: what `Graph.register` takes."""
+    """A foreign table of the file: the arguments of `Graph.register`."""
 
     name: str
     source: str = field(repr=False)
-    """May hold a password, so it is not shown."""
+    """It may hold a password, so `repr` omits it."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Project:
-    """What a file says."""
+@dataclass(frozen=True, kw_only=True)
+class ProjectSettings:
+    """The settings of a project file."""
 
     path: Path
+    """The file."""
     foreign: tuple[ForeignEntry, ...] = ()
+    """Foreign tables to register."""
     queries: tuple[Path, ...] = ()
-    """Files of `.gq`, in the order of the file."""
+    """The `.gq` files, in the order of the file."""
+    graphs: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of graphs by name."""
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of servers by name. This release does not use them."""
+    schema: Path | None = None
+    """The file of the schema."""
+    branch: str | None = None
+    """The default branch of commands."""
 
 
-def find_project(start: Path | None = None) -> Project:
-    """The settings of the nearest `omnigraph.yaml`: of a directory, by default the working one, or the next above it."""
-    start = (Path.cwd() if start is None else start).absolute()
-    for directory in (start, *start.parents):
-        if (directory / FILE_NAME).is_file():
-            return load_project(directory / FILE_NAME)
-    hint = f"make a file {FILE_NAME}, or give the path of one"
-    raise NotFound(f"there is no {FILE_NAME} in {start} or above it", what="file", name=FILE_NAME, hint=hint)
-
-
-def load_project(path: Path) -> Project:
-    """The settings of a file, or of the `omnigraph.yaml` in a directory."""
-    path = (path / FILE_NAME if path.is_dir() else path).absolute()
-    return _Reader(path).project(read_yaml(path))
-
-
-def read_yaml(path: Path) -> Any:
-    """What a YAML file says; raises `NotFound` or `Configuration`, which tell where it is no YAML."""
-    import yaml
-
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        hint = "give the path of a file that can be read"
-        raise NotFound(f"{path} cannot be read: {error.strerror}", what="file", name=str(path), hint=hint) from None
-    except UnicodeDecodeError:
-        raise Configuration(f"{path} is not UTF-8", what=str(path), hint="save it as UTF-8") from None
-
-    class Loader(yaml.SafeLoader):
-        """Refuses a key that is given twice, which would hide the first."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"`{key}` is given twice", node.start_mark)
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(text, Loader)  # a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        line = 0 if error.problem_mark is None else error.problem_mark.line + 1
-        text = f"{path}:{line} is not YAML: {error.problem}"
-        raise Configuration(text, what=str(path), hint="look at indents, colons and quotes there") from None
-
-
-def _or(given: Any, default: Any) -> Any:
-    """A value, or what stands for a key that is left out or left empty."""
-    return default if given is None else given
-
-
-class YamlChecker:
-    """Checks what a file says. Every complaint names the file and the key, and says what to do."""
+class ProjectFile:
+    """A project file. A section is checked on first use, so a mistake in an unused section breaks nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._reader = _Reader(path)
+        self._sections = self._reader.mapping(default(read_yaml(path), {}), "", None)
+        self.unknown = tuple(name for name in self._sections if name not in SECTIONS)
+        """Unknown keys."""
+        if len(self.unknown) == len(self._sections) > 0 and not self._is_misspelt():
+            text = f"{path} seems to be for another tool: none of its keys is known"
+            from omnigraph_compiler.diagnostics import listing
 
-    def mapping(self, given: Any, key: str, known: Collection[str] | None) -> dict[str, Any]:
-        """A mapping with known keys only; any, if they are None."""
-        if not isinstance(given, dict):
-            self.refuse(key, "is not a mapping", "write KEY: VALUE lines")
-        for name in given:
-            if not isinstance(name, str):
-                self.refuse(f"{key}.{name}" if key else str(name), "is not a text", "put quotes around the key")
-            if known is not None and name not in known:
-                hint = did_you_mean(name, known) or f"there are {listing(known)}"
-                self.refuse(f"{key}.{name}" if key else name, "is not known", hint)
-        return given
+            raise Configuration(text, what=str(path), hint=f"there are {listing(SECTIONS)}")
 
-    def filled(self, key: str, value: Any) -> Any:
-        """A value with the variables of the environment in it."""
-        if isinstance(value, dict):
-            return {each: self.filled(f"{key}.{each}" if key else str(each), inner) for each, inner in value.items()}
-        if isinstance(value, list):
-            return [self.filled(f"{key}[{at}]", inner) for at, inner in enumerate(value)]
-        if not isinstance(value, str):
-            return value
+    def _is_misspelt(self) -> bool:
+        """True if most of the unknown keys resemble known ones."""
+        from omnigraph_compiler.diagnostics import did_you_mean
 
-        def variable(found: re.Match[str]) -> str:
-            if found[1]:
-                return found[0][1:]
-            if found[2] not in os.environ:
-                hint = "set it, or write $${ for a plain ${"
-                self.refuse(key, f"needs the environment variable `{found[2]}`, which is not set", hint)
-            return os.environ[found[2]]
+        looked_at = self.unknown[:_MAX_REMARKS]
+        return sum(did_you_mean(name, SECTIONS) is not None for name in looked_at) * 2 > len(looked_at)
 
-        return _VARIABLE.sub(variable, value)
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """Warnings about unknown keys, with hints."""
+        from omnigraph_compiler.diagnostics import clip, did_you_mean, listing
 
-    def refuse(self, key: str, wrong: str, hint: str | None) -> NoReturn:
-        """Raise what is wrong with a key, and what to do."""
-        what = f"`{key}`" if key else "the file"
-        raise Configuration(f"{self.path}: {what} {wrong}", what=key or str(self.path), hint=hint)
+        listed = f"there are {listing(SECTIONS)}"
+        remarks = [
+            (f"{self.path}: `{clip(name)}` is not known, and is ignored", did_you_mean(name, SECTIONS) or listed)
+            for name in self.unknown[:_MAX_REMARKS]
+        ]
+        more = len(self.unknown) - _MAX_REMARKS
+        return remarks if more < 1 else [*remarks, (f"{self.path}: {more} more keys are not known", listed)]
+
+    def _section(self, name: str, read: Callable[[Any], T], absent: Any) -> T:
+        return read(default(self._sections.get(name), absent))
+
+    @cached_property
+    def foreign_names(self) -> tuple[str, ...]:
+        """The names of the foreign tables."""
+        return tuple(self._section("foreign", lambda value: self._reader.mapping(value, "foreign", None), {}))
+
+    def foreign_entry(self, name: str) -> ForeignEntry:
+        """Check one foreign table, without the others."""
+        return self._reader.entry(name, self._sections["foreign"][name])
+
+    @cached_property
+    def queries(self) -> tuple[Path, ...]:
+        """The `.gq` files, in the order of the file."""
+        return self._section("queries", self._reader.queries, [])
+
+    @cached_property
+    def graphs(self) -> dict[str, str]:
+        """Addresses of graphs by name."""
+        return self._section("graphs", lambda value: self._reader.addresses("graphs", value, "uri"), {})
+
+    @cached_property
+    def servers(self) -> dict[str, str]:
+        """Addresses of servers by name."""
+        return self._section("servers", lambda value: self._reader.addresses("servers", value, "url"), {})
+
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        """The names of servers, unchecked."""
+        entries = self._sections.get("servers")
+        return tuple(entries) if isinstance(entries, dict) else ()
+
+    @cached_property
+    def schema(self) -> Path | None:
+        """The file of the schema."""
+        file = self._section("schema", lambda value: self._reader.optional_text("schema", value), None)
+        return None if file is None else Path(self._reader.beside(file))
+
+    @cached_property
+    def branch(self) -> str | None:
+        """The default branch of commands."""
+        return self._section("branch", lambda value: self._reader.optional_text("branch", value), None)
+
+    def settings(self) -> ProjectSettings:
+        """Check all sections, and return the settings."""
+        return ProjectSettings(
+            path=self.path,
+            foreign=tuple(map(self.foreign_entry, self.foreign_names)),
+            queries=self.queries,
+            graphs=self.graphs,
+            servers=self.servers,
+            schema=self.schema,
+            branch=self.branch,
+        )
+
+
+def nearest(start: Path | None = None) -> Path | None:
+    """Return the path of `omnigraph.yaml` in a directory, by default the working one, or the nearest above it."""
+    try:
+        start = (Path.cwd() if start is None else start).absolute()
+    except OSError:  # the working directory was removed
+        return None
+    # `Path.is_file` would raise for a directory without permission.
+    files = (directory / FILE_NAME for directory in (start, *start.parents))
+    return next((file for file in files if os.path.isfile(file)), None)
+
+
+@checked(start=optional(path))
+def find_project(start: str | os.PathLike[str] | None = None) -> ProjectSettings:
+    """Load the `omnigraph.yaml` in a directory, by default the working one, or the nearest above it."""
+    file = nearest(None if start is None else Path(start))
+    if file is None:
+        where = "the working directory" if start is None else str(start)
+        hint = f"make a file {FILE_NAME}, or give the path of one"
+        raise NotFound(f"there is no {FILE_NAME} in {where} or above it", what="file", name=FILE_NAME, hint=hint)
+    return load_project(file)
+
+
+@checked(path=path)
+def load_project(path: str | os.PathLike[str]) -> ProjectSettings:
+    """Load a project file, or the `omnigraph.yaml` in a directory."""
+    file = open_project(Path(path))
+    for text, hint in file.remarks:
+        warnings.warn(f"{text}; {hint}", UserWarning, stacklevel=3)
+    return file.settings()
+
+
+def open_project(path: Path) -> ProjectFile:
+    """Open a project file, or the `omnigraph.yaml` in a directory, without checking its sections."""
+    return ProjectFile(Path(os.path.abspath(path / FILE_NAME if os.path.isdir(path) else path)))
 
 
 class _Reader(YamlChecker):
-    """Checks what a project says, key by key."""
+    """Checks a project file key by key."""
 
-    def project(self, parsed: Any) -> Project:
-        sections = self.mapping(_or(parsed, {}), "", _SECTIONS)
-        entries = self.mapping(_or(sections.get("foreign"), {}), "foreign", None)
-        foreign = tuple(self._entry(name, entry) for name, entry in entries.items())
-        return Project(self.path, foreign, self._queries(_or(sections.get("queries"), [])))
-
-    def _entry(self, name: str, given: Any) -> ForeignEntry:
+    def entry(self, name: str, value: Any) -> ForeignEntry:
+        """Check a foreign table."""
         key = f"foreign.{name}"
-        entry = self.mapping(given, key, _ENTRY)
-        sources = [each for each in _SOURCES if each in entry]
+        entry = self.mapping(value, key, _ENTRY)
+        sources = [member for member in _SOURCES if member in entry]
         if len(sources) != 1:
             wrong = "several of" if sources else "none of"
             self.refuse(key, f"has {wrong} source, path and uri", "give one of them")
-        kept: dict[str, Any] = {each: entry[each] for each in ("format", "table") if each in entry}
-        options = self.mapping(_or(entry.get("options"), {}), f"{key}.options", None)
-        for option in kept.keys() & options.keys():
+        members: dict[str, Any] = {member: entry[member] for member in ("format", "table") if member in entry}
+        options = self.mapping(default(entry.get("options"), {}), f"{key}.options", None)
+        for option in members.keys() & options.keys():
             self.refuse(f"{key}.options.{option}", "is given twice", f"write {option} beside options, or in them")
-        values = {each: self.filled(f"{key}.{each}", value) for each, value in (kept | options).items()}
-        return ForeignEntry(name, self._source(f"{key}.{sources[0]}", entry[sources[0]]), values)
+        values = {option: self.filled(f"{key}.{option}", value) for option, value in (members | options).items()}
+        return ForeignEntry(
+            name, self.beside(self.text(f"{key}.{sources[0]}", entry[sources[0]], "a path or an address")), values
+        )
 
-    def _source(self, key: str, given: Any) -> str:
-        source = self.filled(key, given)
-        if not isinstance(source, str) or not source:
-            self.refuse(key, "is not a text", "write a path or an address")
-        return source if "://" in source else str(self.path.parent / Path(source).expanduser())
-
-    def _queries(self, given: Any) -> tuple[Path, ...]:
-        if not isinstance(given, list):
+    def queries(self, value: Any) -> tuple[Path, ...]:
+        """Return the files that a list of paths and patterns matches."""
+        if not isinstance(value, list):
             self.refuse("queries", "is not a list", "write a list of .gq files or patterns")
-        found: dict[Path, None] = {}
-        for at, each in enumerate(given):
-            pattern = self.filled(f"queries[{at}]", each)
-            if not isinstance(pattern, str):
-                self.refuse(f"queries[{at}]", "is not a text", "write the path of a .gq file, or a pattern")
-            paths = sorted(glob(str(self.path.parent / Path(pattern).expanduser()), recursive=True))
-            if not paths:
+        files: dict[Path, None] = {}
+        for at, item in enumerate(value):
+            pattern = self.text(f"queries[{at}]", item, "the path of a .gq file, or a pattern")
+            matches = sorted(glob(self.beside(pattern), recursive=True))
+            if not matches:
                 self.refuse(f"queries[{at}]", f"names no file: {pattern}", "look at the path, which starts beside this file")
-            found |= dict.fromkeys(map(Path, paths))
-        return tuple(found)
+            files |= dict.fromkeys(map(Path, matches))
+        return tuple(files)
+
+    def addresses(self, key: str, value: Any, member: str) -> dict[str, str]:
+        """Return addresses by name. Each is a text, or a mapping with the address as its only member."""
+        entries = self.mapping(value, key, None)
+        addresses = {}
+        for name, entry in entries.items():
+            place, address = f"{key}.{name}", entry
+            if isinstance(entry, dict):
+                place, address = f"{place}.{member}", self.mapping(entry, place, (member,)).get(member)
+            addresses[name] = self.beside(self.text(place, address, "a path or an address"))
+        return addresses
+
+    def optional_text(self, key: str, value: Any) -> str | None:
+        """Check a text; return None for a missing key."""
+        return None if value is None else self.text(key, value, "a text")
+
+    def text(self, key: str, value: Any, wanted: str) -> str:
+        """Check a text that is not empty, and substitute environment variables in it."""
+        text = self.filled(key, value)
+        if not isinstance(text, str) or not text or "\0" in text:
+            self.refuse(key, "is not a text", f"write {wanted}")
+        return text
+
+    def beside(self, text: str) -> str:
+        """Resolve a relative path from the directory of the file; return addresses unchanged."""
+        return text if "://" in text else os.path.join(self.path.parent, os.path.expanduser(text))

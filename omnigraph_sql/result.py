@@ -1,4 +1,4 @@
-"""Results of read queries: a stream of Arrow batches first; tables, rows, data frames and JSON on demand."""
+"""Results of queries: a stream of Arrow batches; on demand also tables, rows, data frames and JSON."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from omnigraph_sql.arguments import checked, flag
 from omnigraph_sql.errors import BadRequest, Configuration
 
 _SAFE = 2**53 - 1
@@ -24,53 +25,60 @@ _SHOWN_ROWS = 20
 _SHOWN_CHARACTERS = 120
 
 
-class Source(Protocol):
-    """Batches of a running query, in order, once."""
+class ResultSource(Protocol):
+    """The batches of one run of a query, in order. They can be read once."""
 
     @property
     def is_done(self) -> bool:
-        """Whether all rows are there, read or not."""
+        """True if all rows have been computed, read or not."""
 
     def next(self) -> pa.RecordBatch | None:
-        """The next batch; None after the last."""
+        """Return the next batch; None after the last."""
 
     def cancel(self) -> None:
-        """Stop the work, from any thread."""
+        """Stop the run, from any thread."""
 
     def close(self) -> None:
-        """Stop the work and let go of everything."""
+        """Stop the run and release its resources."""
 
 
 class Result:
     """The rows of a query and the commit they were read from.
 
     A small result is complete from the start. The rows of a large one come while they are read: iterating gives Arrow
-    batches and keeps none of them; `to_arrow`, `to_pylist` and the like collect the rows and keep them. A result can be read
-    again: from what was collected, else by running the query once more on its snapshot. Leaving a loop early stops the work.
+    batches and does not store them; `to_arrow`, `to_pylist` and the like collect the rows and store them. A result can be
+    read again: from the stored rows, or by running the query once more on its snapshot. Leaving a loop early stops the work.
+
+    `len` counts the rows. A result is also an Arrow C stream, so other libraries read it directly.
+
+    Example:
+        >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+        >>> len(ports), [batch.num_rows for batch in ports]
+        (2, [2])
     """
 
     def __init__(
         self,
         schema: pa.Schema,
-        run: Callable[[], Source],
+        run: Callable[[], ResultSource],
         *,
         graph_commit_id: str,
         query_name: str = "",
         target: str = "main",
     ) -> None:
         self.schema = named = _distinct(schema)
-        """Names and types of the columns, also where there are no rows."""
+        """Names and types of the columns, also of a result without rows."""
         self.graph_commit_id = graph_commit_id
         self.query_name = query_name
         self.target = target
-        self._run = run if named is schema else lambda: _Renamed(run(), named)
+        self._run = run if named is schema else lambda: _RenamedSource(run(), named)
         self._lock = threading.Lock()
         self._is_cancelled = False
-        self._taken: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._running: weakref.WeakSet[Any] = weakref.WeakSet()
         self._table: pa.Table | None = None
-        self._fresh: Source | None = self._run()
-        if self._fresh.is_done:
-            self._table = self._collected()
+        self._unread: ResultSource | None = self._run()
+        if self._unread.is_done:
+            self._table = self._collect()
 
     def __repr__(self) -> str:
         rows = "" if self._table is None else f", {self._table.num_rows} rows"
@@ -85,10 +93,10 @@ class Result:
         self.cancel()
 
     def _repr_html_(self) -> str:
-        """The first rows as a table, as notebooks show it. Whoever reads the result next still gets all of them."""
+        """Return the first rows as an HTML table for notebooks. A later read still gets all rows."""
         if self._is_cancelled:
             return f"<p>{html.escape(repr(self))}, cancelled</p>"
-        table, is_all = self._first(_SHOWN_ROWS + 1)
+        table, is_all = self._first_rows(_SHOWN_ROWS + 1)
         shown = table.slice(0, _SHOWN_ROWS)
         if is_all:
             of = "" if shown.num_rows == table.num_rows else f"the first {shown.num_rows} of "
@@ -99,7 +107,13 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Column names, in the order of the query's `return`."""
+        """Column names, in the order of the query's `return`.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.columns
+            ['p.code', 'p.depth']
+        """
         return list(self.schema.names)
 
     def __len__(self) -> int:
@@ -112,7 +126,7 @@ class Result:
         if self._table is not None:
             yield from self._table.to_batches()
             return
-        source = self._take()
+        source = self._start()
         try:
             while (batch := source.next()) is not None:
                 yield batch
@@ -123,42 +137,104 @@ class Result:
         return pa.RecordBatchReader.from_batches(self.schema, iter(self)).__arrow_c_stream__(requested_schema)
 
     def cancel(self) -> None:
-        """Stop the query, from any thread. Whoever waits for its rows gets an error; rows that were collected stay."""
+        """Stop the query, from any thread. A read that waits for rows raises an error; collected rows stay.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.cancel()
+        """
         with self._lock:
             self._is_cancelled = self._table is None
-            fresh, self._fresh = self._fresh, None
-            taken = list(self._taken)
-        if fresh is not None:
-            fresh.close()
-        for source in taken:
+            unread, self._unread = self._unread, None
+            running = list(self._running)
+        if unread is not None:
+            unread.close()
+        for source in running:
             source.cancel()
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """Return the rows as an Arrow table.
+
+        Raises:
+            BadRequest: the query was cancelled.
+            ResourceLimit: it took longer or needed more memory than allowed.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.to_arrow().num_rows
+            2
+        """
         if self._table is None:
-            self._table = self._collected()
+            self._table = self._collect()
         return self._table
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """The rows as Python values."""
+        """Return the rows as dictionaries of Python values.
+
+        Raises:
+            BadRequest: the query was cancelled.
+            ResourceLimit: it took longer or needed more memory than allowed.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.to_pylist()[1]
+            {'p.code': 'NLRTM', 'p.depth': 24.0}
+        """
         return [row for batch in self.to_arrow().to_batches() for row in rows(batch)]
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas data frame."""
-        _needed("pandas")  # what pyarrow says without it names no remedy
+        """Return the rows as a pandas data frame.
+
+        Raises:
+            Configuration: pandas is not installed.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.to_pandas().shape
+            (2, 2)
+        """
+        _require("pandas")  # the error of pyarrow names no remedy
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """The rows as a polars data frame."""
-        return _needed("polars").from_arrow(self.to_arrow())
+        """Return the rows as a polars data frame.
 
+        Raises:
+            Configuration: polars is not installed.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.to_polars().shape
+            (2, 2)
+        """
+        return _require("polars").from_arrow(self.to_arrow())
+
+    @checked(javascript_safe=flag)
     def to_json(self, *, javascript_safe: bool = False) -> list[dict[str, Any]]:
-        """The rows as JSON values; with `javascript_safe`, numbers that a double cannot hold become texts."""
+        """The rows as JSON values.
+
+        Args:
+            javascript_safe: write whole numbers that a double cannot hold as texts.
+
+        Returns:
+            One dict per row.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.to_json()[0]
+            {'p.code': 'DEDUI', 'p.depth': None}
+        """
         batches = self.to_arrow().to_batches()
         return [row for batch in batches for row in json_rows(batch, javascript_safe=javascript_safe)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The rows with what was asked and read."""
+        """Return the rows as JSON values, with the query, the target and the commit.
+
+        Example:
+            >>> ports = graph.query("query ports() { match { $p: Port } return { $p.code, $p.depth } order { $p.code } }")
+            >>> ports.to_dict()["row_count"]
+            2
+        """
         return {
             "query_name": self.query_name,
             "target": self.target,
@@ -168,8 +244,8 @@ class Result:
             "graph_commit_id": self.graph_commit_id,
         }
 
-    def _collected(self) -> pa.Table:
-        source = self._take()
+    def _collect(self) -> pa.Table:
+        source = self._start()
         batches: list[pa.RecordBatch] = []
         try:
             while (batch := source.next()) is not None:
@@ -178,11 +254,11 @@ class Result:
             source.close()
         return pa.Table.from_batches(batches, schema=self.schema)
 
-    def _first(self, count: int) -> tuple[pa.Table, bool]:
-        """So many rows from the beginning or a few more, and whether they are all. Of a run, they are put back."""
+    def _first_rows(self, count: int) -> tuple[pa.Table, bool]:
+        """Return at least `count` rows, and True if they are all. A run that goes on gets its batches back."""
         if self._table is not None:
             return self._table, True
-        source = self._take()
+        source = self._start()
         batches: list[pa.RecordBatch] = []
         is_last = False
         while not is_last and sum(batch.num_rows for batch in batches) < count:
@@ -194,27 +270,28 @@ class Result:
             self._table = table
         else:
             with self._lock:
-                self._fresh = _Begun(batches, source)
+                self._unread = _ResumedSource(batches, source)
         return table, is_last
 
-    def _take(self) -> Source:
+    def _start(self) -> ResultSource:
+        """Return the unread run, or start a new one."""
         with self._lock:
             if self._is_cancelled:
                 raise BadRequest("the query was cancelled", hint="run it again")
-            source, self._fresh = self._fresh, None
+            source, self._unread = self._unread, None
         source = self._run() if source is None else source
-        if self._is_cancelled:  # while it began
+        if self._is_cancelled:  # during the start
             source.close()
             raise BadRequest("the query was cancelled", hint="run it again")
         if not source.is_done:
-            self._taken.add(source)
+            self._running.add(source)
         return source
 
 
-class _Renamed:
+class _RenamedSource:
     """A run whose columns get other names."""
 
-    def __init__(self, source: Source, schema: pa.Schema) -> None:
+    def __init__(self, source: ResultSource, schema: pa.Schema) -> None:
         self._source = source
         self._schema = schema
         self.cancel = source.cancel
@@ -222,58 +299,58 @@ class _Renamed:
 
     @property
     def is_done(self) -> bool:
-        """Whether all rows are there, read or not."""
+        """True if all rows have been computed, read or not."""
         return self._source.is_done
 
     def next(self) -> pa.RecordBatch | None:
-        """The next batch; None after the last."""
+        """Return the next batch; None after the last."""
         batch = self._source.next()
         return None if batch is None else pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
 
 def _distinct(schema: pa.Schema) -> pa.Schema:
-    """A schema in which no name stands twice: SQL allows it, and a row with names could not hold both values."""
-    taken = set(schema.names)
-    if len(taken) == len(schema.names):
+    """Return a schema with unique names: SQL allows duplicates, but a row is a dictionary by name."""
+    names = set(schema.names)
+    if len(names) == len(schema.names):
         return schema
     fields: list[pa.Field] = []
     for field in schema:
         name, number = field.name, 2
-        while name in (each.name for each in fields):
-            name = f"{field.name}_{number}" if f"{field.name}_{number}" not in taken else name
+        while name in (earlier.name for earlier in fields):
+            name = f"{field.name}_{number}" if f"{field.name}_{number}" not in names else name
             number += 1
         fields.append(field.with_name(name))
     return pa.schema(fields, metadata=schema.metadata)
 
 
-class _Begun:
-    """A run of which batches were taken and put back."""
+class _ResumedSource:
+    """A run that returns batches which were read ahead once more, then the others."""
 
-    def __init__(self, batches: list[pa.RecordBatch], source: Source) -> None:
+    def __init__(self, batches: list[pa.RecordBatch], source: ResultSource) -> None:
         self._batches = batches
         self._source = source
 
     @property
     def is_done(self) -> bool:
-        """Whether all rows are there, read or not."""
+        """True if all rows have been computed, read or not."""
         return self._source.is_done
 
     def next(self) -> pa.RecordBatch | None:
-        """The next batch; None after the last."""
+        """Return the next batch; None after the last."""
         return self._batches.pop(0) if self._batches else self._source.next()
 
     def cancel(self) -> None:
-        """Stop the work, from any thread."""
+        """Stop the run, from any thread."""
         self._source.cancel()
 
     def close(self) -> None:
-        """Stop the work and let go of everything."""
+        """Stop the run and release its resources."""
         self._batches.clear()
         self._source.close()
 
 
-def _needed(package: str) -> Any:
-    """A package that may be missing; whoever asked for it is told what to do."""
+def _require(package: str) -> Any:
+    """Import an optional package. Raises `Configuration` with a hint if it is missing."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
@@ -283,10 +360,10 @@ def _needed(package: str) -> Any:
 
 
 def _html(table: pa.Table, caption: str) -> str:
-    """A table as HTML; everything that comes from the data is escaped."""
+    """Return a table as HTML, with all names and values escaped."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.column_names)
-    found = (row for batch in table.to_batches() for row in json_rows(batch))
-    body = "".join(f"<tr>{''.join(map(_html_cell, row.values()))}</tr>" for row in found)
+    json_values = (row for batch in table.to_batches() for row in json_rows(batch))
+    body = "".join(f"<tr>{''.join(map(_html_cell, row.values()))}</tr>" for row in json_values)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{html.escape(caption)}</small></p>"
 
 
@@ -300,14 +377,14 @@ def _html_cell(value: Any) -> str:
 
 
 def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of a batch as Python values."""
+    """Yield the rows of a batch as dictionaries of Python values."""
     names = batch.schema.names
-    values = [_readable(column).to_pylist() for column in batch.columns]
+    values = [_in_microseconds(column).to_pylist() for column in batch.columns]
     return (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
 
 
-def _readable(column: pa.Array) -> pa.Array:
-    """A column whose values Python has: times of SQL count nanoseconds, which only pandas can hold."""
+def _in_microseconds(column: pa.Array) -> pa.Array:
+    """Cast nanoseconds to microseconds: the types of Python have no finer unit."""
     kind = column.type
     if getattr(kind, "unit", None) != "ns":
         return column
@@ -317,7 +394,7 @@ def _readable(column: pa.Array) -> pa.Array:
 
 
 def json_rows(batch: pa.RecordBatch, *, javascript_safe: bool = False) -> Iterator[dict[str, Any]]:
-    """The rows of a batch as JSON values."""
+    """Yield the rows of a batch as JSON values."""
     return ({name: _json(value, javascript_safe) for name, value in row.items()} for row in rows(batch))
 
 
@@ -338,7 +415,7 @@ def _json(value: Any, safe: bool) -> Any:
         case bytes():
             return f"base64:{base64.b64encode(value).decode('ascii')}"
         case list() | tuple():
-            return [_json(each, safe) for each in value]
+            return [_json(item, safe) for item in value]
         case dict():
-            return {name: _json(each, safe) for name, each in value.items()}
+            return {name: _json(item, safe) for name, item in value.items()}
     return str(value)

@@ -1,8 +1,7 @@
-"""ULIDs: ids that sort by the time they were made.
+"""ULIDs: ids that sort by their time of creation.
 
-An id is 26 characters of Crockford's base 32: 48 bits of milliseconds since the epoch, then 80 random bits. Within a
-process ids only grow: as long as the clock stands still (or goes back) the random part counts on instead of being drawn
-anew.
+An id is 26 characters of Crockford's base 32: 48 bits of milliseconds since the epoch, then 80 random bits. The ids of a
+process ascend: while the clock stands still or goes back, the random part is incremented instead of drawn anew.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _LOW_PAIRS = 4
 
 _lock = threading.Lock()
 _next = 0
-"""The smallest number, time and random bits together, that has not been given out."""
+"""The smallest unused number of time and random bits."""
 
 
 def new() -> str:
-    """A fresh id, greater than every id this process made before.
+    """Return a new id, greater than all earlier ids of this process.
 
     >>> len(new()), new() < new()
     (26, True)
@@ -40,7 +39,7 @@ def new() -> str:
 
 
 def first_of(seconds: float) -> str:
-    """The smallest id of a moment, in seconds since the epoch.
+    """Return the smallest id of a time, in seconds since the epoch.
 
     >>> first_of(0), first_of(1e9) < new()
     ('00000000000000000000000000', True)
@@ -49,7 +48,7 @@ def first_of(seconds: float) -> str:
 
 
 def is_ulid(text: str) -> bool:
-    """Whether a text is an id.
+    """True if a text is an id.
 
     >>> is_ulid(new()), is_ulid("x")
     (True, False)
@@ -57,8 +56,17 @@ def is_ulid(text: str) -> bool:
     return len(text) == LENGTH and not set(text) - set(ALPHABET)
 
 
+def from_bytes(data: bytes) -> str:
+    """Return the id of a number, in sixteen bytes.
+
+    >>> from_bytes(bytes(16))
+    '00000000000000000000000000'
+    """
+    return _text(int.from_bytes(data, "big"))
+
+
 def new_many(count: int) -> pa.StringArray:
-    """Fresh ids in ascending order, as an Arrow array.
+    """Return new ids in ascending order, as an Arrow array.
 
     >>> ids = new_many(3).to_pylist()
     >>> ids == sorted(set(ids))
@@ -72,7 +80,7 @@ def new_many(count: int) -> pa.StringArray:
         first = _claim(count)
         low = np.uint64(first & ((1 << _LOW_BITS) - 1)) + np.arange(count, dtype=np.uint64)
         _write_digits(pairs[:, -_LOW_PAIRS:], low)
-        # What runs over the low digits changes those above; it happens in very few calls, and then once.
+        # A carry from the low digits changes the upper ones. Very few calls have one.
         start = 0
         for carry in range(int(low[-1] >> np.uint64(_LOW_BITS)) + 1):
             end = int(np.searchsorted(low, np.uint64((carry + 1) << _LOW_BITS)))
@@ -84,28 +92,28 @@ def new_many(count: int) -> pa.StringArray:
 
 
 def _claim(count: int) -> int:
-    """The first of `count` consecutive numbers that belong to the caller alone."""
+    """Reserve `count` consecutive numbers, and return the first."""
     global _next  # noqa: PLW0603 - the process's one counter
     now = time.time_ns() // 1_000_000
     with _lock:
         first = _next
         if now > first >> _RANDOM_BITS:
-            # One bit less than there is room for: counting on never reaches the time in practice, and would only be
-            # an id a millisecond early if it did.
+            # One bit less than fits: increments practically never overflow into the time, and an overflow would only
+            # make an id a millisecond early.
             first = (now << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS - 1)
         _next = first + count
         return first
 
 
-def _forget() -> None:
-    """A forked child starts anew, else it would give out its parent's next ids."""
+def _reset_after_fork() -> None:
+    """Draw new random bits in a forked child, which would otherwise repeat the next ids of its parent."""
     global _next, _lock  # noqa: PLW0603 - the process's one counter
     _lock = threading.Lock()
-    # Not zero: the child's ids must still be greater than those it inherited.
+    # Not zero: the ids of the child must be greater than those that it inherited.
     _next = (((_next >> _RANDOM_BITS) + 1) << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS - 1) if _next else 0
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _text(number: int) -> str:
@@ -113,7 +121,7 @@ def _text(number: int) -> str:
 
 
 def _write_digits(pairs: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> None:
-    """The last digits of the numbers, two to a cell."""
+    """Write the last digits of the numbers into the cells, two digits per cell."""
     import numpy as np
 
     spelled = np.frombuffer("".join(a + b for a in ALPHABET for b in ALPHABET).encode(), dtype=np.uint16)

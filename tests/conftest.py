@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import stores
+from tests import hangs, stores, tiers
 from tests.stores import Place, S3Place
 
 # Generated schemas with their queries are large values; drawing one takes longer than Hypothesis likes by default.
@@ -22,12 +22,21 @@ settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-cost", action="store_true", help="rewrite the golden files of tests/cost")
-    parser.addoption("--seeds", type=int, default=300, metavar="N", help="how many walks tests/simulation takes")
+    parser.addoption("--update-sql", action="store_true", help="rewrite the plans and SQL in tests/golden")
+    parser.addoption("--tier", choices=tiers.TIERS, default="all", help="which tests run: a slice, every family, or all")
+    parser.addoption("--seeds", type=int, metavar="N", help="how many walks tests/simulation takes")
     parser.addoption("--seed-start", type=int, default=0, metavar="S", help="the seed of the first of them")
     parser.addoption("--store", choices=["local", "s3"], default="local", help="where the graphs of the store suites live")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    tiers.configure(config)
+    config.pluginmanager.register(hangs)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tiers.select(config, items)
+    tiers.gather_spark(items)
     if config.getoption("--store") != "local":
         skip = pytest.mark.skip(reason="is about directories")
         for item in items:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from omnigraph_sql.writes import spool
+from omnigraph_sql.writes.load import spool
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class System:
     packages: tuple[str, ...]
 
     def prepare(self, size: Size, directory: Path) -> None:
-        """Make its copy of the data, if it is not there yet."""
+        """Create its copy of the data, if it is missing."""
         prepare: Callable[[Size, Path], object] = importlib.import_module(self.module).prepare
         prepare(size, directory)
 
@@ -47,5 +47,5 @@ SYSTEMS = {
 
 
 def normalised(rows: Answer) -> Answer:
-    """Rows that compare equal whatever a system's last digits are."""
+    """Round numbers, so that rows of different systems compare equal."""
     return [tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row) for row in rows]

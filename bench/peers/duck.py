@@ -1,4 +1,4 @@
-"""DuckDB with tables of its own in a file: keys as primary keys, edges in the order of their sources, both ends indexed."""
+"""DuckDB with its own tables in a file: keys as primary keys, edges in the order of their sources, both ends indexed."""
 
 from __future__ import annotations
 

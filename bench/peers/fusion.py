@@ -14,6 +14,7 @@ from bench.peers import Answer
 from bench.peers.duck import TABLES
 from bench.social import Size, stored_graph
 from bench.workloads import Workload
+from omnigraph_sql.table_keys import TableKey
 
 prepare = stored_graph
 
@@ -26,8 +27,8 @@ class Opened:
             paths = {key: Path(graph.uri) / entry.path for key, entry in entries.items()}
         for key, path in paths.items():
             provider = lance.FFILanceTableProvider(lance.dataset(str(path)))
-            self._context.register_table(TABLES[key.partition(":")[2]], provider)
+            self._context.register_table(TABLES[TableKey(key).name], provider)
 
     def run(self, workload: Workload, parameters: Mapping[str, Any]) -> Answer:
-        found = self._context.sql(workload.sql, param_values=dict(parameters))
-        return [tuple(row.values()) for row in found.to_arrow_table().to_pylist()]
+        frame = self._context.sql(workload.sql, param_values=dict(parameters))
+        return [tuple(row.values()) for row in frame.to_arrow_table().to_pylist()]

@@ -1,4 +1,4 @@
-"""LadybugDB with tables of its own in a file."""
+"""LadybugDB with its own tables in a file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def prepare(size: Size, directory: Path) -> Path:
     file = home / "data.ladybug"
     if not file.exists():
         draft = home / "draft.ladybug"
-        for left in home.glob("draft.ladybug*"):
-            left.unlink()
+        for leftover in home.glob("draft.ladybug*"):
+            leftover.unlink()
         tables = stored_tables(size, directory)
         database = ladybug.Database(str(draft))
         connection = ladybug.Connection(database)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph_sql as og
-import omnigraph_sql.engines.datafusion  # what other systems load with themselves
+import omnigraph_sql.engines.datafusion.engine  # what other systems load with themselves
 import omnigraph_sql.graph
 from bench.peers import Answer
 from bench.social import Size, stored_graph

@@ -1,4 +1,4 @@
-"""What the query benchmark asks: each question in our language, in SQL and in Cypher."""
+"""The workloads of the query benchmark: each question in our language, in SQL and in Cypher."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KEY_STEP = 7919
-"""Repetitions of a look-up by key ask for different keys, this far apart."""
+"""The distance between the keys of successive repetitions of a look-up."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One question. All three texts give the same rows in the same order.
+    """One question. All three texts return the same rows in the same order.
 
     In SQL the nodes are tables `person(id, number, …)`, and the edges tables `follows(src, dst, …)` that name ids.
     """
@@ -23,15 +23,15 @@ class Workload:
     sql: str
     cypher: str
     target: float
-    """What we may take at most, as a multiple of the best peer's time; where `milliseconds` is given, of that."""
+    """The limit of our time, as a multiple of the best peer's time, or of `milliseconds` if that is set."""
     params: Mapping[str, Any] = field(default_factory=dict)
     duckdb: str | None = None
-    """SQL for DuckDB where it has a better way than the common text."""
+    """SQL for DuckDB, if it is faster than the common text."""
     milliseconds: float | None = None
-    """The target is this time, whatever the peers take."""
+    """An absolute target, independent of the peers."""
 
     def parameters(self, repetition: int, persons: int) -> dict[str, Any]:
-        """The values of a repetition: the same each time, except for a key."""
+        """Return the parameters of a repetition, which differ in the key only."""
         if "key" in self.params:
             return {**self.params, "key": (self.params["key"] + repetition * KEY_STEP) % persons}
         return dict(self.params)

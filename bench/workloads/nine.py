@@ -1,4 +1,4 @@
-"""The nine usual questions about a social network."""
+"""Nine common questions about a social network."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bench.workloads import Workload
 INTEREST, CITY, COUNTRY = "interest-0007", "city-1495", "United States"
 
 MOST_FOLLOWED = Workload(
-    "most_followed",
-    "the three most followed persons",
-    """
+    name="most_followed",
+    title="the three most followed persons",
+    gq="""
     query q() {
       match { $f follows $p }
       return { $p.number, $p.name, count($f) as followers }
@@ -17,20 +17,20 @@ MOST_FOLLOWED = Workload(
       limit 3
     }
     """,
-    """
+    sql="""
     with best as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 3)
     select p.number, p.name, best.followers from best join person p on p.id = best.dst order by best.followers desc, p.number
     """,
-    """
+    cypher="""
     match (f:Person)-[:Follows]->(p:Person)
     return p.number as number, p.name as name, count(*) as followers order by followers desc, number limit 3
     """,
     target=0.2,
 )
 CITY_OF_MOST_FOLLOWED = Workload(
-    "city_of_most_followed",
-    "the city of the most followed person",
-    """
+    name="city_of_most_followed",
+    title="the city of the most followed person",
+    gq="""
     query q() {
       match {
         $f follows $p
@@ -41,12 +41,12 @@ CITY_OF_MOST_FOLLOWED = Workload(
       limit 1
     }
     """,
-    """
+    sql="""
     with best as (select dst, count(*) as followers from follows group by dst order by followers desc, dst limit 1)
     select p.number, c.name, best.followers
     from best join person p on p.id = best.dst join lives_in l on l.src = p.id join city c on c.id = l.dst
     """,
-    """
+    cypher="""
     match (f:Person)-[:Follows]->(p:Person)
     with p, count(*) as followers order by followers desc, p.number limit 1
     match (p)-[:LivesIn]->(c:City)
@@ -55,9 +55,9 @@ CITY_OF_MOST_FOLLOWED = Workload(
     target=0.8,
 )
 AGE_BY_CITY = Workload(
-    "age_by_city",
-    "average age by city in a country, the five lowest",
-    """
+    name="age_by_city",
+    title="average age by city in a country, the five lowest",
+    gq="""
     query q($country: String) {
       match {
         $k: Country { name: $country }
@@ -70,13 +70,13 @@ AGE_BY_CITY = Workload(
       limit 5
     }
     """,
-    """
+    sql="""
     select c.name, avg(p.age) as age
     from country k join state_in y on y.dst = k.id join city_in x on x.dst = y.src join city c on c.id = x.src
     join lives_in l on l.dst = c.id join person p on p.id = l.src
     where k.name = $country group by c.name order by age, c.name limit 5
     """,
-    """
+    cypher="""
     match (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(k:Country)
     where k.name = $country
     return c.name as name, avg(p.age) as age order by age, name limit 5
@@ -85,9 +85,9 @@ AGE_BY_CITY = Workload(
     params={"country": COUNTRY},
 )
 PERSONS_BY_COUNTRY = Workload(
-    "persons_by_country",
-    "persons aged 30 to 40 per country, the three largest",
-    """
+    name="persons_by_country",
+    title="persons aged 30 to 40 per country, the three largest",
+    gq="""
     query q($low: I32, $high: I32) {
       match {
         $p: Person
@@ -102,13 +102,13 @@ PERSONS_BY_COUNTRY = Workload(
       limit 3
     }
     """,
-    """
+    sql="""
     select k.name, count(*) as persons
     from person p join lives_in l on l.src = p.id join city_in x on x.src = l.dst join state_in y on y.src = x.dst
     join country k on k.id = y.dst
     where p.age >= $low and p.age <= $high group by k.name order by persons desc, k.name limit 3
     """,
-    """
+    cypher="""
     match (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(k:Country)
     where p.age >= $low and p.age <= $high
     return k.name as name, count(*) as persons order by persons desc, name limit 3
@@ -117,9 +117,9 @@ PERSONS_BY_COUNTRY = Workload(
     params={"low": 30, "high": 40},
 )
 MEN_IN_CITY = Workload(
-    "men_in_city",
-    "men with an interest who live in a city, counted",
-    """
+    name="men_in_city",
+    title="men with an interest who live in a city, counted",
+    gq="""
     query q($interest: String, $city: String) {
       match {
         $p: Person { gender: "male" }
@@ -131,13 +131,13 @@ MEN_IN_CITY = Workload(
       return { count($p) as persons }
     }
     """,
-    """
+    sql="""
     select count(*)
     from person p join has_interest h on h.src = p.id join interest i on i.id = h.dst
     join lives_in l on l.src = p.id join city c on c.id = l.dst
     where p.gender = 'male' and i.name = $interest and c.name = $city
     """,
-    """
+    cypher="""
     match (i:Interest)<-[:HasInterest]-(p:Person)-[:LivesIn]->(c:City)
     where p.gender = 'male' and i.name = $interest and c.name = $city
     return count(*)
@@ -146,9 +146,9 @@ MEN_IN_CITY = Workload(
     params={"interest": INTEREST, "city": CITY},
 )
 CITIES_OF_WOMEN = Workload(
-    "cities_of_women",
-    "cities with the most women who share an interest, five",
-    """
+    name="cities_of_women",
+    title="cities with the most women who share an interest, five",
+    gq="""
     query q($interest: String) {
       match {
         $p: Person { gender: "female" }
@@ -161,13 +161,13 @@ CITIES_OF_WOMEN = Workload(
       limit 5
     }
     """,
-    """
+    sql="""
     select c.name, count(*) as persons
     from person p join has_interest h on h.src = p.id join interest i on i.id = h.dst
     join lives_in l on l.src = p.id join city c on c.id = l.dst
     where p.gender = 'female' and i.name = $interest group by c.name order by persons desc, c.name limit 5
     """,
-    """
+    cypher="""
     match (i:Interest)<-[:HasInterest]-(p:Person)-[:LivesIn]->(c:City)
     where p.gender = 'female' and i.name = $interest
     return c.name as name, count(*) as persons order by persons desc, name limit 5
@@ -176,9 +176,9 @@ CITIES_OF_WOMEN = Workload(
     params={"interest": INTEREST},
 )
 STATE_OF_FANS = Workload(
-    "state_of_fans",
-    "the state with most fans of an interest aged 23 to 30",
-    """
+    name="state_of_fans",
+    title="the state with most fans of an interest aged 23 to 30",
+    gq="""
     query q($interest: String, $low: I32, $high: I32) {
       match {
         $i: Interest { name: $interest }
@@ -194,7 +194,7 @@ STATE_OF_FANS = Workload(
       limit 1
     }
     """,
-    """
+    sql="""
     select s.name as state, k.name as country, count(*) as persons
     from person p join has_interest h on h.src = p.id join interest i on i.id = h.dst
     join lives_in l on l.src = p.id join city_in x on x.src = l.dst join state s on s.id = x.dst
@@ -202,7 +202,7 @@ STATE_OF_FANS = Workload(
     where i.name = $interest and p.age >= $low and p.age <= $high
     group by s.name, k.name order by persons desc, s.name limit 1
     """,
-    """
+    cypher="""
     match (i:Interest)<-[:HasInterest]-(p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(k:Country)
     where i.name = $interest and p.age >= $low and p.age <= $high
     return s.name as name, k.name as country, count(*) as persons order by persons desc, name limit 1
@@ -211,9 +211,9 @@ STATE_OF_FANS = Workload(
     params={"interest": INTEREST, "low": 23, "high": 30},
 )
 TWO_HOPS = Workload(
-    "two_hops",
-    "paths of two hops, counted",
-    """
+    name="two_hops",
+    title="paths of two hops, counted",
+    gq="""
     query q() {
       match {
         $a follows $b
@@ -222,14 +222,14 @@ TWO_HOPS = Workload(
       return { count($a) as paths }
     }
     """,
-    "select count(*) from follows f join follows g on g.src = f.dst",
-    "match (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) return count(*)",
+    sql="select count(*) from follows f join follows g on g.src = f.dst",
+    cypher="match (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) return count(*)",
     target=0.2,
 )
 TWO_HOPS_FILTERED = Workload(
-    "two_hops_filtered",
-    "paths of two hops, the middle under 50, the end over 25",
-    """
+    name="two_hops_filtered",
+    title="paths of two hops, the middle under 50, the end over 25",
+    gq="""
     query q($middle: I32, $last: I32) {
       match {
         $a follows $b
@@ -240,12 +240,12 @@ TWO_HOPS_FILTERED = Workload(
       return { count($a) as paths }
     }
     """,
-    """
+    sql="""
     select count(*)
     from follows f join person b on b.id = f.dst join follows g on g.src = b.id join person c on c.id = g.dst
     where b.age < $middle and c.age > $last
     """,
-    """
+    cypher="""
     match (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person)
     where b.age < $middle and c.age > $last
     return count(*)

@@ -9,17 +9,17 @@ from typing import Any
 
 
 def canonical_json(value: object) -> str:
-    """Compact JSON with sorted keys and no escapes beyond the necessary ones."""
+    """Return compact JSON with sorted keys and no escapes beyond the necessary ones."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def stable_hash(value: object) -> str:
-    """SHA-256 of the canonical JSON, in lower-case hex."""
+    """Return the SHA-256 of the canonical JSON, in lower-case hex."""
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def tagged(value: Any) -> Any:
-    """Frozen dataclasses as JSON objects tagged with their class name; absent (None) members are left out."""
+    """Convert frozen dataclasses to JSON objects tagged with their class name; members that are None are omitted."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         own = getattr(value, "to_json", None)
         if own is not None:

@@ -7,7 +7,7 @@ Every rejection of the compiler is one `CompileError` carrying one `Diagnostic`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, NoReturn
 
 from omnigraph_compiler.source import Position, SourceText, Span
@@ -28,21 +28,22 @@ Style = Literal["error", "bold", "gutter", "source", "caret", "help"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding of the compiler, complete enough to be shown without the source at hand."""
+    """One finding of the compiler, complete enough to be shown without the source text."""
 
     error_class: ErrorClass
     text: str
+    _: KW_ONLY
     code: str | None = None
     help: str | None = None
     span: Span | None = None
     position: Position | None = None
     source_line: str | None = None
     width: int = 1
-    """How many characters of `source_line` the caret underlines."""
+    """The number of characters of `source_line` that the caret underlines."""
 
     @property
     def message(self) -> str:
-        """The full message: class prefix, code, place (for parse errors) and text."""
+        """The full message: error class, code, position (of a parse error) and text."""
         code = f"{self.code}: " if self.code else ""
         place = ""
         if self.error_class == "parse" and self.position is not None:
@@ -65,7 +66,7 @@ class Diagnostic:
         return entry
 
     def segments(self, path: str | None = None) -> Iterator[list[tuple[Style, str]]]:
-        """The rendering as lines of (style, text) pairs, so that a terminal can colour them."""
+        """Yield the rendering as lines of (style, text) pairs, so that a terminal can colour them."""
         code = f"[{self.code}]" if self.code else ""
         label = {"input": "error"}.get(self.error_class, f"{self.error_class} error")
         yield [("error", f"{label}{code}"), ("bold", f": {self.text}")]
@@ -91,7 +92,7 @@ class Diagnostic:
         yield [("gutter", f"{margin} | "), ("caret", " " * column + "^" * width)]
 
     def render(self, path: str | None = None) -> str:
-        """The rendering as plain text."""
+        """Return the rendering as plain text."""
         return "\n".join("".join(text for _, text in line) for line in self.segments(path))
 
 
@@ -158,17 +159,17 @@ class Reporter:
         return Diagnostic(
             error_class,
             text,
-            code,
-            help,
-            self.source.byte_span(start, end),
-            position,
-            self.source.line_text(position.line),
-            max(1, len(first_line)),
+            code=code,
+            help=help,
+            span=self.source.byte_span(start, end),
+            position=position,
+            source_line=self.source.line_text(position.line),
+            width=max(1, len(first_line)),
         )
 
 
 def did_you_mean(name: str, candidates: Iterable[str], prefix: str = "") -> str | None:
-    """A help text proposing the closest candidates (shown with `prefix`), or None when nothing is close."""
+    """Return a help text with the closest candidates, each written with `prefix`, or None if none is close."""
     from difflib import get_close_matches
 
     pool = sorted(set(candidates))
@@ -182,7 +183,7 @@ def did_you_mean(name: str, candidates: Iterable[str], prefix: str = "") -> str 
 
 
 def listing(names: Iterable[str], *, limit: int = 8) -> str:
-    """`a`, `b` and `c`, cut after `limit` names."""
+    """Return a list such as "`a`, `b` and `c`", cut after `limit` names."""
     shown = [f"`{name}`" for name in names]
     if len(shown) > limit:
         shown = [*shown[:limit], f"{len(shown) - limit} more"]
@@ -192,7 +193,7 @@ def listing(names: Iterable[str], *, limit: int = 8) -> str:
 
 
 def clip(text: str, limit: int = 40) -> str:
-    """Text shortened for a message, with control characters made visible."""
+    """Shorten a text for a message and replace its control characters."""
     return _printable(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
@@ -203,7 +204,7 @@ def _printable(text: str) -> str:
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """A piece of a very long line around the column, so that a rendering stays readable."""
+    """Return the part of a very long line around the column, and the column within that part."""
     if len(line) <= _MAX_SOURCE_COLUMNS:
         return line, column
     start = max(0, column - _MAX_SOURCE_COLUMNS // 2)

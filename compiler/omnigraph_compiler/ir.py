@@ -1,14 +1,15 @@
-"""The query IR: the contract between the compiler and whatever runs queries.
+"""The query IR: the contract between the compiler and the engines.
 
-A read is a pipeline over rows keyed by variable, followed by output stages. Types are resolved: nothing downstream needs
-to look at the schema to know what an expression means. A hidden variable (an anonymous `$_`, or the far end of a traversal
+A read is a pipeline over rows keyed by variable, followed by output stages. Types are resolved: an expression can be
+evaluated without the schema. A hidden variable (an anonymous `$_`, or the far end of a traversal
 whose two ends are both bound) is called `#1`, `#2`, …; a variable local to a `not` block whose name an enclosing block
 also binds is called `name#1`. Such names cannot be written in a query.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from omnigraph_compiler.canonical import stable_hash, tagged
@@ -18,10 +19,14 @@ from omnigraph_compiler.values import format_date, format_datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "contains_text", "starts_with"]
 """`contains` is list membership and `contains_text` substring; in a query both are written `contains`."""
 Direction = Literal["out", "in", "both"]
+OPPOSITE: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 PlainValue: TypeAlias = str | int | float | bool
 
 NOW = "__now"
 """The parameter that carries the instant of `now()`."""
+
+MOST_ROWS = 2**63 - 1
+"""A larger limit does not limit anything."""
 
 # Expressions -----------------------------------------------------------------------------------------------------
 
@@ -57,7 +62,7 @@ class Constant:
 
     def to_json(self) -> dict[str, Any]:
         value: Any = self.value
-        shown = [self._show(each) for each in value] if isinstance(value, tuple) else self._show(value)
+        shown = [self._show(element) for element in value] if isinstance(value, tuple) else self._show(value)
         return {"kind": "Constant", "value": shown, "type": self.type.display}
 
     def _show(self, value: Any) -> Any:
@@ -133,12 +138,12 @@ class NodeScan:
     filters: tuple[Compare, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expand:
     """Follow an edge type from `source` to the new variable `target`.
 
-    `reversed` says that the clause's own source is `target`: reach is defined from there, which makes a difference for
-    self-loops when `minimum` is above 1.
+    `reversed` is True if the source of the clause is `target`. Reach is defined from the source of the clause, which makes
+    a difference for self-loops if `minimum` is above 1.
     """
 
     source: str
@@ -187,7 +192,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Group by all items that are no aggregate calls; one row per group."""
+    """Group by all items that are not aggregate calls; one row per group."""
 
     items: tuple[OutputItem, ...]
 
@@ -200,7 +205,7 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Best rank first where there is a rank, then the keys, then the tie-break (always ascending, nulls first)."""
+    """Sort by rank (best first, if there is one), then by the keys, then by the tie-break (ascending, nulls first)."""
 
     keys: tuple[OrderKey, ...]
     tie_break: tuple[Expr, ...]
@@ -209,20 +214,34 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    count: int
+    """`count` is a number or a parameter; `ReadPlan.bound` replaces the parameter by its value."""
+
+    count: int | ParamRef
+
+    @property
+    def number(self) -> int:
+        """The count, of a bound plan."""
+        assert isinstance(self.count, int)
+        return self.count
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """Steps of the match, then output: order before projection, except that grouped results are ordered as groups."""
+    """The steps of the match, then the output. Rows are ordered before the projection, groups after the aggregation."""
 
     steps: tuple[Step, ...]
     output: Project | Aggregate
     order: Order | None = None
     limit: Limit | None = None
 
+    def bound(self, params: Mapping[str, Any]) -> ReadPlan:
+        """Return the plan with the value of its limit, if the limit is a parameter."""
+        if self.limit is None or not isinstance(self.limit.count, ParamRef):
+            return self
+        return replace(self, limit=Limit(min(params[self.limit.count.name], MOST_ROWS)))
+
     def stages(self) -> tuple[Step | Project | Aggregate | Order | Limit, ...]:
-        """Everything in execution order."""
+        """Return steps and output stages in execution order."""
         ordered = (self.output, self.order) if isinstance(self.output, Aggregate) else (self.order, self.output)
         return (*self.steps, *(stage for stage in (*ordered, self.limit) if stage is not None))
 
@@ -269,7 +288,7 @@ Plan: TypeAlias = ReadPlan | WritePlan
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """The canonical JSON form of a plan."""
+    """Return the canonical JSON form of a plan."""
     if isinstance(plan, WritePlan):
         return {"kind": "mutation", "statements": tagged(plan.statements)}
     return {"kind": "read", "stages": tagged(plan.stages())}

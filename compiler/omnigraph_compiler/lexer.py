@@ -1,8 +1,8 @@
 """The tokenizer of both languages.
 
-Words are read whole and looked up among the grammar's keywords afterwards, so `queryfoo` is never `query foo`. The only
-context that matters is an `enum(...)` list, whose values may begin with digits and contain dashes; the parser's state
-says when one is expected.
+A word is read whole and then looked up among the grammar's keywords, so `queryfoo` is never `query foo`. The lexer depends
+on context only in an `enum(...)` list, whose values may begin with digits and contain dashes; the parser's state says when
+one is expected.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ from typing import Any, NoReturn
 
 from lark.lexer import Lexer, PatternStr, Token
 
+from omnigraph_compiler.deadline import check_deadline
 from omnigraph_compiler.diagnostics import Reporter
+from omnigraph_compiler.query.foreign_syntax import foreign_syntax_help
 from omnigraph_compiler.source import BOM, SourceText
 
 MAX_NESTING = 100
-"""Brackets may nest this deep. Real files stay below ten; the bound keeps every later pass safely recursive."""
+"""The maximum nesting of brackets. Real files stay below ten; the limit lets later passes recurse safely."""
+
+MAX_CHARACTERS = 4 << 20
+MAX_TOKENS = 250_000
+"""The maximum number of tokens and comments of a text; so many are parsed within seconds."""
+_STRIDE = 1024
+"""The number of tokens between two calls of `check_deadline`."""
 
 # Possessive quantifiers: an unterminated string must fail in linear time.
 _TOKEN = re.compile(
@@ -39,6 +47,7 @@ _TOKEN = re.compile(
 _ENUM_VALUE = re.compile(r"[A-Za-z0-9_-]++")
 _BAD_ESCAPE = re.compile(r'\\[^"\\nrt]', re.DOTALL)
 _GOOD_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -52,22 +61,25 @@ class LanguageLexer(Lexer):
         self._fixed: dict[str, str] = fixed
         self._has_enums = "enum" in fixed
 
-    def lex(self, lexer_state: Any, parser_state: Any) -> Iterator[Token]:
+    def lex(self, lexer_state: Any, parser_state: Any) -> Iterator[Token]:  # noqa: PLR0912 (the inner loop of every parse)
         text: str = lexer_state.text.text
         states = parser_state.parse_conf.parse_table.states
         fixed, has_enums = self._fixed, self._has_enums
         match = _TOKEN.match
-        position, size, depth = (1 if text.startswith(BOM) else 0), len(text), 0
+        position, size, depth, count = (1 if text.startswith(BOM) else 0), len(text), 0, 0
         while position < size:
-            found = match(text, position)
-            if found is None:
-                _reject(text, position)
-            end = found.end()
-            kind = found.lastgroup
+            lexeme = match(text, position)
+            if lexeme is None:
+                _reject(text, position, is_query=not has_enums)
+            end = lexeme.end()
+            count += 1
+            if not count % _STRIDE:
+                check_deadline()
+            kind = lexeme.lastgroup
             if kind in ("space", "comment"):
                 position = end
                 continue
-            value = found.group()
+            value = lexeme.group()
             if kind == "word":
                 name = fixed.get(value, "IDENT")
             elif kind == "open":
@@ -99,28 +111,57 @@ class LanguageLexer(Lexer):
             position = end
 
 
+def check_text(text: str) -> None:
+    """Raise if a text cannot be encoded as UTF-8 or is too long to be parsed."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        # The replacement character takes as many bytes as a surrogate would, so all positions stay the same.
+        report = Reporter(SourceText(_SURROGATE.sub("\ufffd", text)))
+        message = f"U+{ord(text[error.start]):04X} is half of a surrogate pair, which is no character"
+        report.fail("parse", message, (error.start, error.start + 1), help="write the whole character")
+    _check_length(text)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        message = f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are possible"
+        Reporter(SourceText(text)).fail(
+            "parse", message, (MAX_CHARACTERS, MAX_CHARACTERS + 1), help="divide it into several"
+        )
+    if len(text) <= MAX_TOKENS:
+        return
+    position, count = 0, 0
+    while (lexeme := _TOKEN.match(text, position)) is not None:  # the parser rejects text that is no token
+        position = lexeme.end()
+        count += lexeme.lastgroup != "space"
+        if count > MAX_TOKENS:
+            message = f"the text has more than {MAX_TOKENS} tokens"
+            Reporter(SourceText(text)).fail("parse", message, lexeme.span(), help="divide it into several")
+
+
 def comments(text: str) -> list[tuple[int, int]]:
-    """The character ranges of all comments of a text that has been tokenized without error."""
-    found = []
+    """Return the character ranges of all comments of a text that has been tokenized without error."""
+    ranges = []
     position, size = (1 if text.startswith(BOM) else 0), len(text)
     while position < size:
         token = _TOKEN.match(text, position)
         if token is None:
             _reject(text, position)
         if token.lastgroup == "comment":
-            found.append(token.span())
+            ranges.append(token.span())
         position = token.end()
-    return found
+    return ranges
 
 
 def unquote(token: str) -> str:
-    """The value of a string token."""
+    """Return the value of a string token."""
     body = token[1:-1]
     return _GOOD_ESCAPE.sub(lambda m: _ESCAPES[m.group(1)], body) if "\\" in body else body
 
 
 def quote(value: str) -> str:
-    """A string token with this value."""
+    """Return a string token with this value."""
     out = value.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + out.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'
 
@@ -138,7 +179,7 @@ def _check_escapes(text: str, position: int, value: str) -> None:
             )
 
 
-def _reject(text: str, position: int) -> NoReturn:
+def _reject(text: str, position: int, *, is_query: bool = False) -> NoReturn:
     report = Reporter(SourceText(text))
     char = text[position]
     if char == '"':
@@ -154,5 +195,6 @@ def _reject(text: str, position: int) -> NoReturn:
         "!": "the comparison is written `!=`",
         BOM: "remove the byte order mark; it is allowed only at the very beginning",
     }
+    foreign_help = foreign_syntax_help(text, position) if is_query else None
     shown = f"`{char}`" if char.isprintable() else f"character U+{ord(char):04X}"
-    report.fail("parse", f"unexpected {shown}", (position, position + 1), help=hints.get(char))
+    report.fail("parse", f"unexpected {shown}", (position, position + 1), help=foreign_help or hints.get(char))

@@ -1,4 +1,4 @@
-"""Source text and positions: from character offsets to bytes, lines and columns."""
+"""Source text and positions: conversion of character offsets to bytes, lines and columns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SourceText:
         return Position(line, column)
 
     def byte_span(self, start: int, end: int) -> Span:
-        """The byte range of a character range, widened by one where it would be empty."""
+        """Return the byte range of a character range; an empty range is widened by one byte."""
         first = _byte_length(self.text[:start])
         last = first + _byte_length(self.text[start:end])
         return Span(first, max(last, first + 1))

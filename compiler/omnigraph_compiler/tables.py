@@ -1,10 +1,10 @@
 """Parser tables, built ahead of time.
 
 Building the LALR tables of a grammar takes a few hundred milliseconds, loading them a few. The tables of both grammars are
-therefore kept beside them, each under a fingerprint of its grammar and of the lark release that built it. Tables that do not
-match (another lark release, an edited grammar) are not used; the parser is then built from the grammar.
+therefore stored beside the grammars, with a fingerprint of the grammar and of the lark release that built them. If the
+fingerprint does not match (another lark release, an edited grammar), the parser is built from the grammar.
 
-`make grammar` writes them anew after a change of a grammar; a test fails when that was forgotten.
+`make grammar` rebuilds the tables after a change of a grammar; a test fails if they are out of date.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ GRAMMARS = ("schema", "query")
 
 
 def load_parser(grammar: str, builder: lark.Transformer[lark.Token, object]) -> lark.Lark:
-    """The parser of a grammar, from its tables where they fit."""
+    """Return the parser of a grammar, loaded from its tables if their fingerprint matches."""
     text = _resource(grammar, "lark").read_text("utf-8")
     tables = _resource(grammar, "tables")
     if tables.is_file():
         mark, _, packed = tables.read_bytes().partition(b"\n")
         if mark == fingerprint(text):
             data = pickle.loads(zlib.decompress(packed))
-            # What lark's own cache does; the fingerprint guarantees the release whose data this is.
+            # As lark's own cache does. The fingerprint guarantees that this lark release wrote the data.
             parser: lark.Lark = lark.Lark.__new__(lark.Lark)._load(data, transformer=builder)
             return parser
     return build_parser(text, builder)
 
 
 def build_parser(text: str, builder: lark.Transformer[lark.Token, object] | None = None) -> lark.Lark:
-    """The parser of a grammar, built from its text."""
+    """Build the parser of a grammar from its text."""
     return lark.Lark(text, parser="lalr", lexer=LanguageLexer, transformer=builder, maybe_placeholders=True)
 
 
 def fingerprint(text: str) -> bytes:
-    """What tables must carry to be used for this grammar."""
+    """Return the fingerprint that tables must have to be used for this grammar."""
     return hashlib.sha256(f"{lark.__version__}\n{text}".encode()).hexdigest().encode()
 
 

@@ -9,6 +9,18 @@ INTEGERS: Final = ("I32", "I64", "U32", "U64")
 FLOATS: Final = ("F32", "F64")
 NUMERIC: Final = frozenset(INTEGERS + FLOATS)
 BASE_TYPES: Final = ("String", "Blob", "Bool", *INTEGERS, *FLOATS, "DateTime", "Date")
+FOREIGN_TYPES: Final = {
+    **dict.fromkeys(("int", "integer", "int32", "short", "number", "numeric"), ("I32", "I64")),
+    **dict.fromkeys(("bigint", "int64", "long", "serial"), ("I64",)),
+    **dict.fromkeys(("float", "double", "real", "decimal", "float64"), ("F64",)),
+    "float32": ("F32",),
+    **dict.fromkeys(("text", "str", "string", "varchar", "char", "uuid", "json"), ("String",)),
+    **dict.fromkeys(("bool", "boolean"), ("Bool",)),
+    **dict.fromkeys(("timestamp", "datetime", "timestamptz", "instant", "time"), ("DateTime",)),
+    "date": ("Date",),
+    **dict.fromkeys(("bytes", "bytea", "binary", "blob"), ("Blob",)),
+}
+"""Type names of other languages, in lower case, and the types that correspond to them."""
 MAX_VECTOR_DIMENSION: Final = 2**31 - 1
 INTEGER_RANGES: Final = {
     "I32": (-(2**31), 2**31 - 1),
@@ -125,9 +137,15 @@ DATETIME: Final = PropType("DateTime")
 
 
 def compatible(left: PropType, right: PropType) -> bool:
-    """Whether values of the two types may be compared or assigned. Nullability is ignored, an enum counts as String."""
+    """True if values of the two types may be compared or assigned. Nullability is ignored, an enum counts as String."""
     if left.is_list != right.is_list:
         return False
     if left.scalar in NUMERIC and right.scalar in NUMERIC:
         return True
     return left.scalar == right.scalar and left.dimension == right.dimension
+
+
+def foreign_type_help(name: str) -> str | None:
+    """Return a help text for a type name of another language, or None if it is not one."""
+    types = FOREIGN_TYPES.get(name.lower())
+    return None if types is None else "did you mean " + " or ".join(f"`{type_}`" for type_ in types) + "?"

@@ -1,4 +1,4 @@
-"""Scalar values: reading dates and instants, checking that a literal fits a type, canonical texts of ids."""
+"""Scalar values: parsing of dates and instants, checks of literals against types, canonical texts for ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_F32 = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 
 
 def parse_date(text: str) -> int:
-    """Days since 1970-01-01 of a `YYYY-MM-DD` text; ValueError says what is wrong."""
+    """Return the days since 1970-01-01 of a `YYYY-MM-DD` text. Raises ValueError if it is malformed."""
     if not _DATE.fullmatch(text):
         raise ValueError("expects a date written YYYY-MM-DD")
     try:
@@ -30,11 +30,11 @@ def parse_date(text: str) -> int:
 
 
 def parse_datetime(text: str) -> int:
-    """Milliseconds since the epoch of an RFC 3339 text; a text without zone is UTC, finer digits are rounded down."""
-    found = _DATETIME.fullmatch(text)
-    if found is None:
+    """Return the milliseconds since the epoch of an RFC 3339 text. Without a zone it is UTC; finer digits are cut off."""
+    match = _DATETIME.fullmatch(text)
+    if match is None:
         raise ValueError("expects an RFC 3339 instant such as 2024-05-01T12:00:00Z")
-    day, hour, minute, second, fraction, zone = found.groups()
+    day, hour, minute, second, fraction, zone = match.groups()
     if int(hour) > 23 or int(minute) > 59 or int(second) > 59:
         raise ValueError("expects an RFC 3339 instant: the time of day is out of range")
     offset = 0
@@ -57,7 +57,7 @@ def format_datetime(milliseconds: int) -> str:
 
 
 def to_f32(value: float) -> float:
-    """The value rounded to 32 bits; ValueError when it is too large."""
+    """Round a value to 32 bits. Raises ValueError if it is too large."""
     if not math.isfinite(value):
         raise ValueError("not a finite number")
     try:
@@ -70,7 +70,7 @@ def to_f32(value: float) -> float:
 
 
 def fit_literal(literal: str | int | float | bool, type_: PropType) -> str | None:
-    """Why a literal cannot be a value of a scalar type, or None when it can."""
+    """Return the reason why a literal is not a value of a scalar type, or None if it is one."""
     scalar = type_.scalar
     if scalar == "Bool":
         return None if isinstance(literal, bool) else "expects true or false"
@@ -110,7 +110,7 @@ def _fit_integer(literal: str | int | float | bool, scalar: str) -> str | None:
 
 
 def stored_scalar(type_: PropType, value: object) -> str | int | float | bool:
-    """A JSON scalar as a column of that type stores it: dates as days, instants as milliseconds, floats at their width."""
+    """Convert a JSON scalar to its stored form: dates to days, instants to milliseconds, floats to their width."""
     scalar = type_.scalar
     if scalar == "Date" and isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -131,7 +131,7 @@ def stored_scalar(type_: PropType, value: object) -> str | int | float | bool:
 
 
 def canonical_text(type_: PropType, value: str | int | float | bool) -> str:
-    """The canonical text of a stored scalar, from which ids are made.
+    """Return the canonical text of a stored scalar, from which ids are made.
 
     Dates are days and instants milliseconds since the epoch.
 

@@ -100,7 +100,7 @@ def step(stage: object) -> str:
         case ir.Filter():
             return f"keep rows with {operand(stage.left)} {stage.op} {operand(stage.right)}"
         case ir.AntiJoin():
-            inner = "; ".join(step(each) for each in stage.inner)
+            inner = "; ".join(step(inner_stage) for inner_stage in stage.inner)
             return f"drop rows for which this finds something: {inner}"
         case ir.Project() | ir.Aggregate():
             return f"{type(stage).__name__.lower()} {', '.join(item.name for item in stage.items)}"
@@ -166,8 +166,8 @@ def ask(graph: omnigraph_sql.Graph) -> None:
     title("8. Ask both branches: words, meaning and traversals in one query")
     queries = read("harbour.gq")
     hybrid = {"from": "LKCMB", "text": "a passage up a tidal river"}
-    asked = {"reachable_like": hybrid, "tonnage_by_owner": {"since": "2026-01-01T00:00:00Z"}}
-    for name, params in asked.items():
+    params_by_query = {"reachable_like": hybrid, "tonnage_by_owner": {"since": "2026-01-01T00:00:00Z"}}
+    for name, params in params_by_query.items():
         for branch in ("main", "survey"):
             result = graph.query(queries, name, params, branch=branch)
             print(f"    {name} on {branch}: {len(result)} rows")
@@ -179,7 +179,7 @@ def ask(graph: omnigraph_sql.Graph) -> None:
 
 
 def keyed(record: str) -> tuple[tuple[str, str], str]:
-    """What identifies an exported record, and the rest of it as text."""
+    """Return the identity of an exported record, and its other members as text."""
     fields = json.loads(record)
     type_name = fields.get("type") or fields["edge"]
     row_id = fields["data"].pop("id")

@@ -43,9 +43,9 @@ print(f"deep ports: {[row['name'] for row in deep.collect()]}")
 reach = (
     "query reach($from: String) { match { $p: Port { code: $from } $p lane{1,3} $q } return { $q.code as code, $q.name } }"
 )
-found = spark.read.format("omnigraph").option("query", reach).option("params", '{"from": "NLRTM"}').load(graph.uri)
+reachable = spark.read.format("omnigraph").option("query", reach).option("params", '{"from": "NLRTM"}').load(graph.uri)
 tolls = spark.createDataFrame([("DEHAM", 120), ("SGSIN", 300)], "code string, toll int")
-print(f"tolls: {sorted((row['q.name'], row['toll']) for row in found.join(tolls, 'code').collect())}")
+print(f"tolls: {sorted((row['q.name'], row['toll']) for row in reachable.join(tolls, 'code').collect())}")
 
 # %% Changes go to a branch first
 graph.create_branch("survey")

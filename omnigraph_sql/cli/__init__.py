@@ -1,6 +1,6 @@
 """The command line `ogsql`.
 
-`app` declares the commands, `running` is the boundary to the process (exit codes, signals, errors). Everything else is
+`app` lists the commands, `main` is the boundary to the process (exit codes, signals, errors). Everything else is
 imported when a command runs, so that `ogsql --help` is there at once.
 """
 
@@ -19,11 +19,11 @@ def main() -> int:
     """Run the command line with the arguments of the process; the result is its exit status."""
     try:
         # Imported here so that an interrupt during the import is handled as well.
-        from omnigraph_sql.cli.running import run
+        from omnigraph_sql.cli.main import run
 
         return run(sys.argv[1:])
     except KeyboardInterrupt:
-        # Threads of a query may still be at work. Nobody waits for them, and they must not meet a dying interpreter.
+        # Threads of a query may still run. The process does not wait for them, and they must not meet a dying interpreter.
         with suppress(OSError, ValueError):
             sys.stdout.flush()
         os._exit(_INTERRUPTED)

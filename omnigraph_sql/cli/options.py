@@ -1,17 +1,39 @@
-"""What the declarations of commands share: types and options."""
+"""Types and options that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
+_DIGITS = 19
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Serves shell completion and checks nothing. What is wrong with a file is said by the code that reads it: a file that is
 # missing or closed to us is not a usage error.
 FILE = click.Path(readable=False)
+
+
+def reject_limit(_: click.Context, __: click.Parameter, value: str | None) -> int | str | None:
+    """The value of --max-rejects: a number, or a share as `0.5%`."""
+    if value is None:
+        return None
+    from omnigraph_sql.cli.arrow_import import import_arrow
+    from omnigraph_sql.errors import BadRequest
+
+    import_arrow()
+    from omnigraph_sql.writes.load.rejects import checked_limit
+
+    text = value.strip()
+    limit = int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else text
+    try:
+        checked_limit(limit)
+    except BadRequest as error:
+        raise click.BadParameter(f"{text!r} is neither a number nor a share: {error.hint}") from None
+    return limit
 
 
 def json_option(help_text: str = "Print one JSON document.") -> Callable[[F], F]:
@@ -24,14 +46,39 @@ embed_option = click.option(
 )
 
 
+ignore_unknown_option = click.option(
+    "--ignore-unknown-params", "ignore_unknown", is_flag=True, help="Ignore parameters that are not declared."
+)
+
+
 yes_option = click.option("--yes", is_flag=True, help="Do not ask, if the graph is not a local directory.")
 
 
 def require_command(context: click.Context) -> None:
-    """Without a subcommand a group shows what it offers, and fails: nothing was done."""
+    """Show the help of a group and fail, if no subcommand is named."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help(), err=True)
         context.exit(2)
+
+
+CONFIG = "omnigraph_sql.config"
+"""What the context of a command keeps `--config` under; `cli.projects` reads it."""
+
+
+def _keep_config(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.meta[CONFIG] = value
+
+
+config_option = click.option(
+    "--config",
+    type=FILE,
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=_keep_config,
+    help="The project file.  [default: the nearest omnigraph.yaml, if there is one]",
+)
 
 
 def graph_target(*, then: str | None = None) -> Callable[[F], F]:
@@ -41,6 +88,7 @@ def graph_target(*, then: str | None = None) -> Callable[[F], F]:
     """
 
     def decorate(command: F) -> F:
+        command = config_option(command)
         command = click.option("--store", type=FILE, metavar="URI", help="The graph, instead of the argument URI.")(command)
         if then is None:
             return click.argument("uri", type=FILE, required=False)(command)
@@ -49,13 +97,36 @@ def graph_target(*, then: str | None = None) -> Callable[[F], F]:
     return decorate
 
 
-def branch_option(help_text: str) -> Callable[[F], F]:
-    """`--branch`, main by default."""
-    return click.option("--branch", default="main", show_default=True, metavar="NAME", help=help_text)
+def branch_option(help_text: str, *, writes: bool = False) -> Callable[[F], F]:
+    """`--branch`, by default the one that the project file names, or main."""
+    text = f"{help_text}  [default: that of the project file, or main]"
+    return click.option("--branch", metavar="NAME", callback=partial(_branch_or_default, writes), help=text)
+
+
+def _branch_or_default(writes: bool, context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    if value is not None or context.resilient_parsing:
+        return value
+    from omnigraph_sql.cli.projects import default_branch
+
+    return default_branch(writes=writes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadCommandOptions:
+    """The values of the options that `read_options` declares."""
+
+    params: str | None
+    params_file: str | None
+    branch: str
+    snapshot: str | None
+    version: int | None
+    timeout: str | None
+    memory: str | None
+    engine: str
 
 
 def read_options(*engines: str) -> Callable[[F], F]:
-    """What every read has: parameters, the state of the graph, limits, and engines, the first of them by default."""
+    """Options of every read: parameters, state of the graph, limits, and engine; the first engine is the default."""
     decorators: list[Callable[[F], F]] = [
         click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
         click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
@@ -64,7 +135,9 @@ def read_options(*engines: str) -> Callable[[F], F]:
         click.option(
             "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
         ),
-        click.option("--timeout", metavar="TIME", help="Give up after so much work: 500ms, 30s, 5m.  [default: never]"),
+        click.option(
+            "--timeout", metavar="TIME", help="Cancel after this much execution: 500ms, 30s, 5m.  [default: never]"
+        ),
         click.option(
             "--memory", metavar="SIZE", help="Use no more memory for rows: 512MB, 2GB.  [default: half of the machine's]"
         ),
@@ -85,11 +158,6 @@ def read_options(*engines: str) -> Callable[[F], F]:
     return decorated
 
 
-config_option = click.option(
-    "--config", type=FILE, metavar="FILE", help="The project file.  [default: the nearest omnigraph.yaml, if there is one]"
-)
-
-
 def format_option(*names: str) -> Callable[[F], F]:
     """`--format`, with these names; table by default."""
     help_text = "How the rows are written."
@@ -104,6 +172,20 @@ quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show the
 
 
 def write_options(command: F) -> F:
-    """What every write has: who does it, and whether it says where."""
+    """Options of every write: its author, and --quiet."""
     command = quiet_option(command)
     return click.option("--as", "actor", metavar="ACTOR", help="Who is recorded as the author.")(command)
+
+
+def query_options(command: F) -> F:
+    """Options of a read query: its source, its parameters and the state of the graph."""
+    decorators = [
+        graph_target(then="[NAME]"),
+        click.option("--query", "path", type=FILE, metavar="FILE", help="The file with the query."),
+        click.option("-e", "text", metavar="GQ", help="The query itself."),
+        read_options("datafusion", "duckdb", "spark"),
+        ignore_unknown_option,
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command

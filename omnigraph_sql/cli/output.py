@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 StyledLine: TypeAlias = Sequence[tuple[str, str]]
 """Pieces of one line: the name of a style, and a text."""
+
+# All but tabs and line breaks; also what turns the direction of a text.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 _STYLES = {
     "error": "bold red",
@@ -29,7 +33,7 @@ _STYLES = {
 
 
 def prepare_streams() -> None:
-    """Make both output streams able to take any text, whatever the locale and whether or not they are open."""
+    """Let both output streams take any text, in every locale, also when they are closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -40,7 +44,7 @@ def prepare_streams() -> None:
 
 
 def silence(*streams: TextIO) -> None:
-    """Send what is still buffered nowhere: nobody can take it, and the interpreter would complain about it at exit."""
+    """Discard buffered output that cannot be written, so that the interpreter does not complain at exit."""
     for stream in streams:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -64,11 +68,16 @@ def write_styled(lines: Iterable[StyledLine], stream: TextIO | None = None) -> N
     """Write lines of styled pieces, in colour where the stream is a terminal that wants it."""
     target = stream or sys.stdout
     if not wants_colour(target):
-        write("".join("".join(text for _, text in line) + "\n" for line in lines), target)
+        write("".join("".join(_visible(text) for _, text in line) + "\n" for line in lines), target)
         return
     from rich.text import Text
 
-    _write_coloured([Text.assemble(*((text, _STYLES[style]) for style, text in line)) for line in lines], target)
+    _write_coloured([Text.assemble(*((_visible(text), _STYLES[style]) for style, text in line)) for line in lines], target)
+
+
+def _visible(text: str) -> str:
+    """The text with escaped control characters: messages quote names and values from untrusted data."""
+    return _CONTROLS.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def wants_colour(stream: TextIO) -> bool:

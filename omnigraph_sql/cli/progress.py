@@ -13,13 +13,13 @@ Report = Callable[[int], None]
 
 
 def is_wanted(*, quiet: bool, as_json: bool) -> bool:
-    """Whether somebody watches."""
+    """Whether standard error is a terminal that shows progress."""
     return not quiet and not as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
 def shown(label: str, total: int | None) -> Iterator[Report]:
-    """A bar on standard error that goes away at the end. Without a total it only shows that something happens."""
+    """A transient progress bar on standard error; without a total it only shows activity."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -39,8 +39,8 @@ def shown(label: str, total: int | None) -> Iterator[Report]:
         yield report
 
 
-class Watched:
-    """A stream of bytes that tells how far the file below it has been read."""
+class ProgressInput:
+    """A byte stream that reports the position in the file below it."""
 
     def __init__(self, stream: IO[bytes], file: IO[bytes], report: Report) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Sending a request and reading its answer, within a time and a size. The only module that knows the HTTP library."""
+"""The HTTP transport, with limits on time and size. No other module imports the HTTP library."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from urllib3.exceptions import DecodeError, HTTPError, NameResolutionError, NewC
 from urllib3.exceptions import TimeoutError as TimedOut
 
 from omnigraph_sql._version import __version__
-from omnigraph_sql.embeddings.providers import MalformedAnswer, Request
+from omnigraph_sql.embeddings.providers import MalformedAnswer, ProviderRequest
 from omnigraph_sql.errors import Configuration
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _REFUSAL_BYTES = 64 << 10
-"""What is read of an answer that is not a success."""
-_KEPT_OPEN = 32
-"""Connections kept for the next request; several threads may use several at a time."""
+"""The maximum number of bytes read from an error response."""
+_POOL_SIZE = 32
+"""The maximum number of idle connections; each thread may use one."""
 _BROKEN_OFF = "broke off the connection before its answer was complete"
 
 
 class NoAnswer(Exception):
-    """There is no answer. The text says why; `passing` whether asking again may help."""
+    """There is no response. The text is the reason; `passing` is True if a retry may succeed."""
 
     def __init__(self, text: str, *, passing: bool = True) -> None:
         super().__init__(text)
@@ -46,19 +46,19 @@ class Answer:
     status: int
     body: bytes
     retry_after: float | None = None
-    """Seconds to wait before asking again, if the server said so."""
+    """Seconds to wait before a retry, from the response header."""
 
 
 class Transport:
-    """Connections to one server, kept open between requests. Safe to use from several threads."""
+    """A connection pool for one server. Thread-safe."""
 
     def __init__(self, base_url: str) -> None:
         self._pools = _pools(base_url)
 
-    def post(self, request: Request, *, seconds: float, largest: int) -> Answer:
-        """Send a request, once. Connecting, sending and reading up to `largest` bytes take `seconds` at most, together.
+    def post(self, request: ProviderRequest, *, seconds: float, largest: int) -> Answer:
+        """Send a request without retries. Connecting, sending and reading up to `largest` bytes take at most `seconds`.
 
-        Redirects are answers like others: following one would hand the key and the texts to somebody else.
+        Redirects are not followed: that would send the key and the texts to another server.
         """
         try:
             response = self._pools.request(
@@ -93,18 +93,18 @@ def _read(response: urllib3.BaseHTTPResponse, largest: int) -> Answer:
         if is_success and len(body) > largest:
             raise MalformedAnswer(f"is larger than {largest} bytes")
         if is_success and not body and "Content-Length" not in response.headers:
-            raise NoAnswer(_BROKEN_OFF)  # between two headers, which looks like an answer of nothing
+            raise NoAnswer(_BROKEN_OFF)  # the connection broke between two headers, which looks like an empty response
     except BaseException:
         response.close()
         raise
     if not is_success and len(body) > _REFUSAL_BYTES:
-        response.close()  # the rest of it would be in the way of the next answer
+        response.close()  # the unread rest would precede the next response
     response.release_conn()
     return Answer(response.status, body, _seconds(response.headers.get("Retry-After")))
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """A number of seconds or a date, as seconds from now."""
+    """Convert a number of seconds or a date to seconds from now."""
     text = (retry_after or "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -136,7 +136,7 @@ def _no_answer(error: HTTPError, seconds: float) -> NoAnswer:
 
 
 class _TimedReader(io.RawIOBase):
-    """Bytes from a socket, whose timeout is made to bound all of them together instead of each read by itself."""
+    """A reader of a socket that applies the timeout of the socket to all reads together instead of to each read."""
 
     def __init__(self, stream: io.RawIOBase, connection: socket.socket) -> None:
         self._stream = stream
@@ -149,10 +149,10 @@ class _TimedReader(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int | None:
         if self._ends is not None:
-            left = self._ends - time.monotonic()
-            if left <= 0:
+            remaining = self._ends - time.monotonic()
+            if remaining <= 0:
                 raise TimeoutError("timed out")
-            self._connection.settimeout(left)
+            self._connection.settimeout(remaining)
         return self._stream.readinto(buffer)
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class _SecurePool(urllib3.HTTPSConnectionPool):
 
 def _pools(base_url: str) -> urllib3.PoolManager:
     proxy = _proxy(base_url)
-    options: dict[str, Any] = {"num_pools": 1, "maxsize": _KEPT_OPEN}
+    options: dict[str, Any] = {"num_pools": 1, "maxsize": _POOL_SIZE}
     if proxy is None:
         pools = urllib3.PoolManager(**options)
     else:
@@ -197,7 +197,7 @@ def _pools(base_url: str) -> urllib3.PoolManager:
 
 
 def _proxy(base_url: str) -> str | None:
-    """The proxy that the environment names for an address: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, except for NO_PROXY."""
+    """Return the proxy of the environment for an address: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, except for NO_PROXY."""
     address = urlsplit(base_url)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(address.scheme) or proxies.get("all")

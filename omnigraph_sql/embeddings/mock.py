@@ -1,4 +1,4 @@
-"""Vectors for tests and trials: computed from the text alone, the same in every process, without any meaning."""
+"""Deterministic vectors for tests, computed from the text alone; they have no semantic meaning."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MASK = 2**64 - 1
 
 
 def mock_vectors(texts: Sequence[str], dimension: int) -> npt.NDArray[np.float64]:
-    """One row per text, not normalised yet.
+    """Return one row per text, not yet normalised.
 
-    A text gives a seed (FNV-1a, 64 bits); each component moves the seed on (xorshift64) and maps it to -1..1.
+    The seed is a hash of the text (FNV-1a, 64 bits); each component advances it (xorshift64) and maps it to -1..1.
     """
     states = np.array([_fnv1a64(text.encode()) for text in texts], dtype=np.uint64)
     vectors = np.empty((len(texts), dimension))
-    # The texts side by side, component after component: a state follows from the one before it.
+    # All texts at once, component by component, since each state depends on the preceding one.
     for component in range(dimension):
         states ^= states << np.uint64(13)
         states ^= states >> np.uint64(7)

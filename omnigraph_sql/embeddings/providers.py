@@ -1,4 +1,4 @@
-"""How each provider wants to be asked, and how its answers are read. Nothing here talks to anybody."""
+"""The request and response formats of each provider, without any I/O."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph_sql.embeddings.settings import Settings
+from omnigraph_sql.embeddings.settings import EmbeddingSettings
 from omnigraph_sql.embeddings.vectors import UnusableVector, normalised, numbers
 
 Role = Literal["query", "document"]
-"""What a text is for: to search with, or to be found."""
+"""The purpose of a text: a search query, or a stored document."""
 Components = npt.NDArray[np.float64]
 
 
 class MalformedAnswer(Exception):
-    """An answer that is not what the provider promises."""
+    """A response that does not follow the format of the provider."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """One POST of a JSON document. The headers hold the key and are not shown."""
+class ProviderRequest:
+    """One POST of a JSON document. The headers contain the key and are not part of the repr."""
 
     url: str
     document: Mapping[str, Any]
     headers: Mapping[str, str] = field(repr=False)
 
 
-class Dialect(Protocol):
-    """The requests and answers of one provider."""
+class ProviderDialect(Protocol):
+    """The request and response formats of one provider."""
 
     texts_per_request: ClassVar[int]
 
-    def request(self, settings: Settings, texts: Sequence[str], dimension: int, role: Role) -> Request:
-        """What to send."""
+    def request(self, settings: EmbeddingSettings, texts: Sequence[str], dimension: int, role: Role) -> ProviderRequest:
+        """Return the request for the texts."""
 
     def components(self, answer: Any, count: int, dimension: int) -> Components:
-        """The vectors of an answer in the order of the texts; raises `MalformedAnswer` or `UnusableVector`."""
+        """Return the vectors of a response in the order of the texts; raises `MalformedAnswer` or `UnusableVector`."""
 
 
 class OpenAi:
-    """OpenAI and everything that speaks like it."""
+    """OpenAI and compatible services."""
 
     texts_per_request: ClassVar[int] = 64
 
-    def request(self, settings: Settings, texts: Sequence[str], dimension: int, role: Role) -> Request:  # noqa: ARG002
-        """All texts at once; the role makes no difference."""
-        return Request(
+    def request(self, settings: EmbeddingSettings, texts: Sequence[str], dimension: int, role: Role) -> ProviderRequest:  # noqa: ARG002
+        """Return a request for all texts; the role is ignored."""
+        return ProviderRequest(
             f"{settings.base_url}/embeddings",
             {"model": settings.model, "input": list(texts), "dimensions": dimension},
             {"Authorization": f"Bearer {settings.api_key}"},
         )
 
     def components(self, answer: Any, count: int, dimension: int) -> Components:
-        """Each entry says by its `index` which text it belongs to."""
+        """Return the vectors, ordered by the `index` of each entry."""
         entries = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(entries, list):
             _malformed("has no array `data`")
@@ -76,16 +76,16 @@ class OpenAi:
 
 
 class Gemini:
-    """Google's Gemini API: one text per request, and it wants to know what the text is for."""
+    """Google's Gemini API: one text per request, with a task type."""
 
     texts_per_request: ClassVar[int] = 1
     _TASKS: ClassVar[Mapping[Role, str]] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
-    def request(self, settings: Settings, texts: Sequence[str], dimension: int, role: Role) -> Request:
-        """The one text."""
+    def request(self, settings: EmbeddingSettings, texts: Sequence[str], dimension: int, role: Role) -> ProviderRequest:
+        """Return a request for the single text."""
         (text,) = texts
         model = settings.model.removeprefix("models/")
-        return Request(
+        return ProviderRequest(
             f"{settings.base_url}/models/{quote(model, safe='')}:embedContent",
             {
                 "model": f"models/{model}",
@@ -97,18 +97,18 @@ class Gemini:
         )
 
     def components(self, answer: Any, count: int, dimension: int) -> Components:  # noqa: ARG002
-        """The one vector."""
+        """Return the single vector."""
         embedding = answer.get("embedding") if isinstance(answer, dict) else None
         if not isinstance(embedding, dict):
             _malformed("has no object `embedding`")
         return numbers(embedding.get("values"), dimension)[np.newaxis]
 
 
-DIALECTS: Mapping[str, Dialect] = {"openai-compatible": OpenAi(), "openai": OpenAi(), "gemini": Gemini()}
+DIALECTS: Mapping[str, ProviderDialect] = {"openai-compatible": OpenAi(), "openai": OpenAi(), "gemini": Gemini()}
 
 
-def read_answer(dialect: Dialect, body: bytes, count: int, dimension: int) -> npt.NDArray[np.float32]:
-    """The vectors in the body of an answer, of length 1; raises `MalformedAnswer`."""
+def read_answer(dialect: ProviderDialect, body: bytes, count: int, dimension: int) -> npt.NDArray[np.float32]:
+    """Return the normalised vectors of a response body; raises `MalformedAnswer`."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -119,8 +119,8 @@ def read_answer(dialect: Dialect, body: bytes, count: int, dimension: int) -> np
         _malformed(f"has a vector that {error}")
 
 
-def complaint(body: bytes) -> str | None:
-    """What a provider says about a request it refuses, if it says it in JSON."""
+def error_message(body: bytes) -> str | None:
+    """Return the message of an error response, or None if it is not JSON."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Embedding the records of a file, line by line, without a graph."""
+"""Embedding of the records of a file, line by line, without a graph."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ import pyarrow as pa
 
 from omnigraph_compiler import NodeType, Property
 from omnigraph_compiler.diagnostics import clip
-from omnigraph_sql.embeddings.choosing import Choice
 from omnigraph_sql.embeddings.client import Embedder
-from omnigraph_sql.embeddings.filling import computed_properties, embed_for
-from omnigraph_sql.embeddings.splicing import with_members
+from omnigraph_sql.embeddings.fill import computed_properties, embed_for
+from omnigraph_sql.embeddings.json_splice import with_members
+from omnigraph_sql.embeddings.selection import Choice
 from omnigraph_sql.embeddings.vectors import Vectors
 from omnigraph_sql.errors import BadRequest, EmbeddingFailed, ResourceLimit, ValidationFailed
+from omnigraph_sql.json_members import DuplicateMember, refuse_constant, unique_members
+from omnigraph_sql.table_keys import TableKey
 
 Mode = Literal["fill_missing", "reembed_all", "clean"]
 LINE_BYTES = 32 << 20
-_HELD_TEXTS = 256
-_HELD_BYTES = 8 << 20
+_BUFFER_TEXTS = 256
+_BUFFER_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
 
 
 @dataclass
-class Tally:
-    """What was done so far."""
+class EmbeddingCounts:
+    """The numbers of processed records and vectors."""
 
     records: int = 0
     chosen: int = 0
@@ -39,49 +41,49 @@ class Tally:
     removed: int = 0
     """Vectors removed."""
     without_text: int = 0
-    """Vectors of chosen records that could not be computed, because there is no text."""
+    """Vectors of chosen records that have no text to compute them from."""
 
 
 @dataclass
 class _Line:
-    """A line, and what is to become of it."""
+    """A line, and the changes to its vectors."""
 
     number: int
     data: bytes
     type: NodeType | None = None
     texts: dict[str, str] = field(default_factory=dict)
-    """What to compute: properties and their texts."""
+    """The texts of the vectors to compute, by property."""
     removed: tuple[str, ...] = ()
 
 
 class RecordRewriter:
-    """Computes or removes the vectors of the chosen records; every other line stays byte for byte as it is.
+    """Computes or removes the vectors of the chosen records; every other line is copied unchanged.
 
-    Lines are held back only until there are enough texts for a few requests, so files may be of any size.
+    Lines are buffered only until there are enough texts for a few requests, so files may be of any size.
     """
 
     def __init__(self, choice: Choice, mode: Mode, embedder: Callable[[], Embedder]) -> None:
         self._choice = choice
         self._mode = mode
         self._embedder = embedder
-        self.tally = Tally()
+        self.tally = EmbeddingCounts()
 
     def rewrite(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The lines, with their ends, as they are to be written. Errors name the line."""
-        held: list[_Line] = []
+        """Yield the rewritten lines, with their line ends. Errors name the line."""
+        buffer: list[_Line] = []
         texts: set[str] = set()
         size = 0
         for number, data in enumerate(lines, start=1):
-            line = self._considered(number, data)
-            held.append(line)
+            line = self._analyse(number, data)
+            buffer.append(line)
             size += len(data)
             texts.update(line.texts.values())
-            if not texts or len(texts) >= _HELD_TEXTS or size >= _HELD_BYTES:
-                yield from self._finished(held)
-                held, texts, size = [], set(), 0
-        yield from self._finished(held)
+            if not texts or len(texts) >= _BUFFER_TEXTS or size >= _BUFFER_BYTES:
+                yield from self._rewritten(buffer)
+                buffer, texts, size = [], set(), 0
+        yield from self._rewritten(buffer)
 
-    def _considered(self, number: int, data: bytes) -> _Line:
+    def _analyse(self, number: int, data: bytes) -> _Line:
         line = _Line(number, data)
         content = data.removeprefix(_BOM) if number == 1 else data
         if content.startswith(b"//") or not content.strip(_BLANK):
@@ -114,7 +116,7 @@ class RecordRewriter:
             else:
                 self.tally.without_text += 1
 
-    def _finished(self, lines: list[_Line]) -> Iterator[bytes]:
+    def _rewritten(self, lines: list[_Line]) -> Iterator[bytes]:
         vectors = self._vectors(lines)
         for line in lines:
             changes: dict[str, str | None] = dict.fromkeys(line.removed)
@@ -123,10 +125,10 @@ class RecordRewriter:
                 changes[name] = vectors[line.type.name, name, text]
             self.tally.embedded += len(line.texts)
             self.tally.removed += len(line.removed)
-            yield _respliced(line.data, changes) if changes else line.data
+            yield _with_changes(line.data, changes) if changes else line.data
 
     def _vectors(self, lines: list[_Line]) -> dict[tuple[str, str, str], str]:
-        """The texts of the vectors to write, by type, property and text."""
+        """Compute the vectors to write, as JSON, by type, property and text."""
         wanted: dict[tuple[str, str], dict[str, None]] = {}
         types: dict[str, NodeType] = {}
         for line in lines:
@@ -134,19 +136,19 @@ class RecordRewriter:
                 assert line.type is not None
                 types[line.type.name] = line.type
                 wanted.setdefault((line.type.name, name), {})[text] = None
-        found: dict[tuple[str, str, str], str] = {}
+        computed: dict[tuple[str, str, str], str] = {}
         for (type_name, name), texts in wanted.items():
             try:
                 vectors = embed_for(type_name, types[type_name].properties[name], [*texts], self._embedder(), "document")
             except EmbeddingFailed as error:
-                concerned = [line.number for line in lines if line.type is types[type_name] and name in line.texts]
-                raise _located(error, concerned[0], concerned[-1]) from None
-            found |= {(type_name, name, text): each for text, each in zip(texts, _json(vectors), strict=True)}
-        return found
+                numbers = [line.number for line in lines if line.type is types[type_name] and name in line.texts]
+                raise _located(error, numbers[0], numbers[-1]) from None
+            computed |= {(type_name, name, text): vector for text, vector in zip(texts, _json(vectors), strict=True)}
+        return computed
 
 
 def read_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """The lines of a file, with their ends; none is longer than a load would take."""
+    """Yield the lines of a file, with their ends. Raises for lines longer than a load accepts."""
     number = 0
     while line := _next_line(file, name):
         number += 1
@@ -172,7 +174,7 @@ def _source_text(number: int, type_: NodeType, prop: Property, data: dict[str, A
     if text is not None and not isinstance(text, str):
         place = f"`{type_.name}.{prop.embed.source}`"
         message = f"line {number}: {place} expects a string, found {clip(json.dumps(text))}"
-        raise ValidationFailed(message, table_key=f"node:{type_.name}", rule="type")
+        raise ValidationFailed(message, table_key=TableKey.of_node(type_.name), rule="type")
     try:
         (text or "").encode()
     except UnicodeEncodeError:
@@ -187,23 +189,23 @@ def _located(error: EmbeddingFailed, first: int, last: int) -> EmbeddingFailed:
     return error
 
 
-def _respliced(data: bytes, changes: dict[str, str | None]) -> bytes:
+def _with_changes(data: bytes, changes: dict[str, str | None]) -> bytes:
     content = data.removeprefix(_BOM)
     return data[: len(data) - len(content)] + with_members(content.decode(), "data", changes).encode()
 
 
 def _json(vectors: Vectors) -> Iterator[str]:
-    """Vectors as JSON texts with as few digits as give back the same numbers."""
+    """Yield vectors as JSON, each number with the fewest digits that restore its value."""
     for vector in vectors:
         texts = pa.array(vector).cast(pa.string()).to_pylist()
-        # Whoever reads them goes through float64, which in rare cases ends at a neighbour.
+        # Readers parse them as float64, which in rare cases rounds to an adjacent float32.
         exact = np.array(texts, dtype=np.float64).astype(np.float32) == vector
         for at in np.flatnonzero(~exact):
             texts[at] = repr(float(vector[at]))
         yield f"[{','.join(texts)}]"
 
 
-# Reading JSON, as strictly as a load does ----------------------------------------------------------------------------
+# JSON, parsed as strictly as by a load ------------------------------------------------------------------------------
 
 
 def _decoded(number: int, data: bytes) -> Any:
@@ -213,7 +215,7 @@ def _decoded(number: int, data: bytes) -> Any:
         _invalid(number, f"byte {error.start + 1} of the line is not UTF-8 (0x{data[error.start]:02x})")
     try:
         return _decoder.decode(text)
-    except _Duplicate as duplicate:
+    except DuplicateMember as duplicate:
         raise BadRequest(f"line {number}: duplicate JSON member `{clip(str(duplicate))}`") from None
     except json.JSONDecodeError as error:
         _invalid(number, f"{error.msg} at column {error.pos + 1}")
@@ -227,28 +229,9 @@ def _invalid(number: int, text: str) -> NoReturn:
     raise BadRequest(f"line {number}: invalid JSON: {text}")
 
 
-class _Duplicate(Exception):
-    pass
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise _Duplicate(name)
-            seen.add(name)
-    return members
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value")
-
-
 def _integer(digits: str) -> int | float:
     # Python refuses to read integers of thousands of digits.
     return int(digits) if len(digits) < 1000 else float(digits)
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer)
+_decoder = json.JSONDecoder(object_pairs_hook=unique_members, parse_constant=refuse_constant, parse_int=_integer)

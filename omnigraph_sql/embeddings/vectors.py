@@ -1,4 +1,4 @@
-"""What a vector must be before it is stored or searched with."""
+"""Validation and normalisation of computed vectors."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph_sql.arguments import checked, whole
+
 Vectors = npt.NDArray[np.float32]
 _LEAST_NORM = float(np.finfo(np.float32).eps)
 
 
 class UnusableVector(ValueError):
-    """Says what is wrong with a vector, as the end of a sentence that begins with it."""
+    """A vector is unusable; the text completes a sentence that begins with the vector."""
 
 
 def numbers(values: Any, dimension: int) -> npt.NDArray[np.float64]:
-    """A JSON value as the components of a vector; raises `UnusableVector`."""
+    """Convert a JSON value to the components of a vector; raises `UnusableVector`."""
     if not isinstance(values, list):
         raise UnusableVector("is not an array of numbers")
-    # NumPy would take texts, truth values and nested arrays for numbers as well.
+    # NumPy would also accept strings, Booleans and nested arrays.
     if not set(map(type, values)) <= {int, float}:
         raise UnusableVector("holds something other than numbers")
     if len(values) != dimension:
@@ -30,14 +32,15 @@ def numbers(values: Any, dimension: int) -> npt.NDArray[np.float64]:
         raise UnusableVector("holds a number that is not finite") from None
 
 
+@checked(dimension=whole(least=1))
 def normalised(vectors: npt.NDArray[Any], dimension: int) -> Vectors:
-    """Each row divided by its length; raises `UnusableVector` for a row that has none.
+    """Divide each row by its length; raises `UnusableVector` for zero and non-finite rows.
 
-    The length is summed up in float64 from the first component to the last, so that the outcome is the same everywhere.
+    The length is summed in float64 from the first component to the last, so the result is the same on every platform.
     """
     try:
         wide = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # members of any type may raise anything
         raise UnusableVector("is not made of numbers") from None
     if wide.ndim != 2:
         raise UnusableVector("does not stand in a row of its own")

@@ -1,1 +1,1 @@
-"""History: what a graph held, as load records."""
+"""History: commits, differences between states, and export as load records."""

@@ -8,7 +8,7 @@ from omnigraph_sql.manifest.snapshot import Snapshot
 
 
 def history(coordinator: ManifestCoordinator, snapshot: Snapshot) -> list[Commit]:
-    """What can be reached from the head of a snapshot, newest first."""
+    """Return the commits that the head of a snapshot descends from, and the head itself, newest first."""
     if snapshot.head is None:
         return []
     head = commit_of(lineage(snapshot.branch), snapshot.head_version, snapshot.head)

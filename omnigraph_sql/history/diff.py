@@ -1,7 +1,7 @@
-"""What differs between two states of a graph: entities that were inserted, updated and deleted.
+"""Differences between two states of a graph: the entities that were inserted, updated and deleted.
 
 Rows are compared by id and value, so rewriting a table, compacting it or building its indexes is no change. Where one
-version of a table came from the other, only the rows written since are read, and the ids.
+version of a table descends from the other, only the ids and the rows written since are read.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow as pa
 from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.errors import BadRequest
-from omnigraph_sql.history.equality import same
+from omnigraph_sql.history.equality import equal_values
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
-from omnigraph_sql.storage.columns import table_key
 from omnigraph_sql.storage.handles import SnapshotHandle
 from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.table_keys import TableKey
 from omnigraph_udfs.ids import IdIndex
 
 Kind: TypeAlias = Literal["node", "edge"]
@@ -37,101 +37,120 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Endpoints:
-    """The nodes an edge joins, or joined."""
+    """The ids of the nodes that an edge joins, or joined before it was deleted."""
 
     src: str
     dst: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EntityChange:
-    """What became of one entity."""
+    """The change of one entity: inserted, updated or deleted."""
 
     kind: Kind
+    """`node` or `edge`."""
     type_name: str
+    """The type of the entity."""
     id: str
+    """Its id."""
     op: Op
+    """`insert`, `update` or `delete`."""
     version: int
-    """Of the manifest, at which it is so."""
+    """The manifest version of the later state."""
     endpoints: Endpoints | None = None
+    """Of an edge, the nodes that it joins, or joined."""
 
 
 @dataclass(frozen=True)
 class ChangeStats:
-    """How many changes there are."""
+    """Numbers of changes by operation, and of the types they belong to."""
 
     inserts: int
+    """Entities that exist only in the later state."""
     updates: int
+    """Entities with other values."""
     deletes: int
+    """Entities that exist only in the earlier state."""
     types_affected: int
+    """Types with at least one change."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChangeSet:
     """The net changes from one state to another: nodes before edges, by type, id and operation."""
 
     from_version: int
+    """The manifest version of the earlier state."""
     to_version: int
+    """The manifest version of the later state."""
     branch: str | None
-    """Of both states, if it is the same."""
+    """The branch of both states; None if they are of different branches."""
     changes: tuple[EntityChange, ...]
+    """One entry per entity."""
     tables_changed: tuple[str, ...]
-    """Keys of tables, views and schemas that are not the same."""
+    """Keys of the tables, views and schemas that differ."""
     stats: ChangeStats
+    """Counts of the changes."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the members as JSON values.
+
+        Example:
+            >>> graph.diff("main", "main").to_dict()["stats"]
+            {'inserts': 0, 'updates': 0, 'deletes': 0, 'types_affected': 0}
+        """
         changes = [
-            {name: value for name, value in vars(each).items() if name != "endpoints"}
-            | ({} if each.endpoints is None else {"endpoints": vars(each.endpoints)})
-            for each in self.changes
+            {name: value for name, value in vars(change).items() if name != "endpoints"}
+            | ({} if change.endpoints is None else {"endpoints": vars(change.endpoints)})
+            for change in self.changes
         ]
         return vars(self) | {"changes": changes, "tables_changed": list(self.tables_changed), "stats": vars(self.stats)}
 
 
 @dataclass(frozen=True)
-class Filter:
-    """Which changes are wanted; None for all."""
+class ChangeFilter:
+    """Selects changes by kind, type and operation; None selects all."""
 
     kinds: Collection[str] | None = None
     types: Collection[str] | None = None
     ops: Collection[str] | None = None
 
     def check(self, catalog: Catalog) -> None:
-        """Raise for a name that nothing has."""
-        _known("kind", self.kinds, _KINDS)
-        _known("type", self.types, [*catalog.nodes, *catalog.edges])
-        _known("operation", self.ops, _OPS)
+        """Raise `BadRequest` for an unknown kind, type or operation."""
+        _check_names("kind", self.kinds, _KINDS)
+        _check_names("type", self.types, [*catalog.nodes, *catalog.edges])
+        _check_names("operation", self.ops, _OPS)
 
     def allows(self, kind: Kind, type_: NodeType | EdgeType) -> bool:
         return (self.kinds is None or kind in self.kinds) and (self.types is None or type_.name in self.types)
 
 
-def diff(storage: TableStorage, catalog: Catalog, start: Snapshot, end: Snapshot, wanted: Filter) -> ChangeSet:
-    """The net changes from one snapshot to another."""
+def diff(storage: TableStorage, catalog: Catalog, start: Snapshot, end: Snapshot, wanted: ChangeFilter) -> ChangeSet:
+    """Return the net changes from one snapshot to another."""
     wanted.check(catalog)
-    found = []
+    changes = []
     for kind, types in (("node", catalog.nodes), ("edge", catalog.edges)):
         for name in sorted(types):
             if wanted.allows(kind, types[name]):  # type: ignore[arg-type]
-                found += sorted(_changes(storage, types[name], start, end), key=lambda each: (each.id, _OPS.index(each.op)))
-    kept = tuple(each for each in found if wanted.ops is None or each.op in wanted.ops)
-    counts = Counter(each.op for each in kept)
-    affected = len({(each.kind, each.type_name) for each in kept})
+                of_type = _changes(storage, types[name], start, end)
+                changes += sorted(of_type, key=lambda change: (change.id, _OPS.index(change.op)))
+    selected = tuple(change for change in changes if wanted.ops is None or change.op in wanted.ops)
+    counts = Counter(change.op for change in selected)
+    affected = len({(change.kind, change.type_name) for change in selected})
     return ChangeSet(
-        start.manifest_version,
-        end.manifest_version,
-        start.branch if start.branch == end.branch else None,
-        kept,
-        tuple(_keys_changed(start, end)),
-        ChangeStats(counts["insert"], counts["update"], counts["delete"], affected),
+        from_version=start.manifest_version,
+        to_version=end.manifest_version,
+        branch=start.branch if start.branch == end.branch else None,
+        changes=selected,
+        tables_changed=tuple(_keys_changed(start, end)),
+        stats=ChangeStats(counts["insert"], counts["update"], counts["delete"], affected),
     )
 
 
-def _known(what: str, given: Collection[str] | None, known: Collection[str]) -> None:
-    for name in given or ():
-        if name not in known:
-            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+def _check_names(what: str, names: Collection[str] | None, allowed: Collection[str]) -> None:
+    for name in names or ():
+        if name not in allowed:
+            hint = did_you_mean(name, allowed) or f"there are {', '.join(allowed)}"
             raise BadRequest(f"there is no {what} `{name}`", hint=hint)
 
 
@@ -145,20 +164,20 @@ def _keys_changed(start: Snapshot, end: Snapshot) -> Iterator[str]:
 
 
 def _changes(storage: TableStorage, type_: NodeType | EdgeType, start: Snapshot, end: Snapshot) -> Iterator[EntityChange]:
-    old, new = (each.entries.get(table_key(type_)) for each in (start, end))
+    old, new = (snapshot.entries.get(TableKey.of_type(type_)) for snapshot in (start, end))
     version = end.manifest_version
     if old == new:
         return
     if old is None or new is None:
         whole, op = (new, "insert") if old is None else (old, "delete")
         assert whole is not None
-        yield from _Table(storage, type_, whole, version).all(op)  # type: ignore[arg-type]
+        yield from _Table(storage, type_, whole, version).all_changes(op)  # type: ignore[arg-type]
         return
-    is_turned = (old.path, old.branch) == (new.path, new.branch) and old.version > new.version
-    if is_turned:
+    is_reversed = (old.path, old.branch) == (new.path, new.branch) and old.version > new.version
+    if is_reversed:
         old, new = new, old
-    for change in _compared(_Table(storage, type_, old, version), _Table(storage, type_, new, version)):
-        yield replace(change, op=_INVERSE[change.op]) if is_turned else change
+    for change in _compare(_Table(storage, type_, old, version), _Table(storage, type_, new, version)):
+        yield replace(change, op=_INVERSE[change.op]) if is_reversed else change
 
 
 class _Table:
@@ -173,74 +192,81 @@ class _Table:
 
     @property
     def handle(self) -> SnapshotHandle:
-        entry = self.entry
-        return self.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+        return self.storage.open(self.entry)
 
     @property
     def columns(self) -> list[str]:
-        return [each.name for each in self.storage.schema(self.handle)]
+        return [field.name for field in self.storage.schema(self.handle)]
 
     def scan(self, columns: list[str], filter: str | None = None) -> pa.RecordBatchReader:
         return self.storage.scan(self.handle, columns, filter, batch_rows=_BATCH_ROWS)
 
-    def all(self, op: Op) -> Iterator[EntityChange]:
-        """Every row as a change."""
+    def all_changes(self, op: Op) -> Iterator[EntityChange]:
+        """Yield a change for every row."""
         for batch in self.scan(["id", *self.ends]):
-            yield from self.told(batch.to_pydict(), op)
+            yield from self.changes(batch.to_pydict(), op)
 
-    def at(self, positions: Positions, op: Op) -> Iterator[EntityChange]:
-        """Rows at some ascending positions as changes."""
+    def changes_at(self, positions: Positions, op: Op) -> Iterator[EntityChange]:
+        """Yield a change for each row at the positions, which ascend."""
         for start in range(0, len(positions), _BATCH_ROWS):
-            some = positions[start : start + _BATCH_ROWS]
-            rows = {name: self.storage.take(self.handle, name, some).to_pylist() for name in ["id", *self.ends]}
-            yield from self.told(rows, op)
+            chunk = positions[start : start + _BATCH_ROWS]
+            rows = {name: self.storage.take(self.handle, name, chunk).to_pylist() for name in ["id", *self.ends]}
+            yield from self.changes(rows, op)
 
-    def told(self, rows: dict[str, list[str]], op: Op) -> Iterator[EntityChange]:
+    def changes(self, rows: dict[str, list[str]], op: Op) -> Iterator[EntityChange]:
+        """Yield a change for each row; `rows` has its columns."""
         kind: Kind = "edge" if self.ends else "node"
         ends = zip(rows["src"], rows["dst"], strict=True) if self.ends else [None] * len(rows["id"])
-        for each, pair in zip(rows["id"], ends, strict=True):
-            yield EntityChange(kind, self.type.name, each, op, self._version, None if pair is None else Endpoints(*pair))
+        for entity_id, pair in zip(rows["id"], ends, strict=True):
+            yield EntityChange(
+                kind=kind,
+                type_name=self.type.name,
+                id=entity_id,
+                op=op,
+                version=self._version,
+                endpoints=None if pair is None else Endpoints(*pair),
+            )
 
 
-def _compared(old: _Table, new: _Table) -> Iterator[EntityChange]:
-    """The changes from one version to another, which came from it or has another history."""
-    known = IdIndex.build(old.scan(["id"]).read_all().column("id"))
-    followed = (old.entry.path, old.entry.branch) == (new.entry.path, new.entry.branch)
-    written = f"{_WRITTEN} > {old.entry.version}" if followed else None
-    seen = np.zeros(len(known), np.bool_)
+def _compare(old: _Table, new: _Table) -> Iterator[EntityChange]:
+    """Yield the changes from one version to another, whether or not that descends from it."""
+    old_ids = IdIndex.build(old.scan(["id"]).read_all().column("id"))
+    is_descendant = (old.entry.path, old.entry.branch) == (new.entry.path, new.entry.branch)
+    written = f"{_WRITTEN} > {old.entry.version}" if is_descendant else None
+    seen = np.zeros(len(old_ids), np.bool_)
     inserted = 0
     for batch in new.scan(new.columns, written):
-        at = known.find(batch.column("id"))
-        fresh = np.flatnonzero(at < 0)
+        positions = old_ids.find(batch.column("id"))
+        fresh = np.flatnonzero(positions < 0)
         inserted += len(fresh)
-        yield from new.told(batch.select(["id", *new.ends]).take(pa.array(fresh)).to_pydict(), "insert")
-        kept = np.flatnonzero(at >= 0)
-        seen[at[kept]] = True
-        changed = kept[_differ(old, batch.take(pa.array(kept)), at[kept])]
-        yield from new.told(batch.select(["id", *new.ends]).take(pa.array(changed)).to_pydict(), "update")
-    if followed and old.entry.row_count + inserted > new.entry.row_count:
+        yield from new.changes(batch.select(["id", *new.ends]).take(pa.array(fresh)).to_pydict(), "insert")
+        common = np.flatnonzero(positions >= 0)
+        seen[positions[common]] = True
+        changed = common[_differ(old, batch.take(pa.array(common)), positions[common])]
+        yield from new.changes(batch.select(["id", *new.ends]).take(pa.array(changed)).to_pydict(), "update")
+    if is_descendant and old.entry.row_count + inserted > new.entry.row_count:
         for batch in new.scan(["id"]):
-            at = known.find(batch.column("id"))
-            seen[at[at >= 0]] = True
-    if not followed or old.entry.row_count + inserted > new.entry.row_count:
-        yield from old.at(np.flatnonzero(~seen), "delete")
+            positions = old_ids.find(batch.column("id"))
+            seen[positions[positions >= 0]] = True
+    if not is_descendant or old.entry.row_count + inserted > new.entry.row_count:
+        yield from old.changes_at(np.flatnonzero(~seen), "delete")
 
 
-def _differ(old: _Table, rows: pa.RecordBatch, at: Positions) -> npt.NDArray[np.bool_]:
-    """Which rows are not what they were at their positions before."""
-    found = np.zeros(len(at), np.bool_)
-    if not len(at):
-        return found
-    order = np.argsort(at)
-    back = np.empty(len(at), np.int64)
-    back[order] = np.arange(len(at))
-    earlier = set(old.columns)
+def _differ(old: _Table, rows: pa.RecordBatch, positions: Positions) -> npt.NDArray[np.bool_]:
+    """Return a mask of the rows that differ from the old rows at their positions."""
+    differs = np.zeros(len(positions), np.bool_)
+    if not len(positions):
+        return differs
+    order = np.argsort(positions)
+    inverse = np.empty(len(positions), np.int64)
+    inverse[order] = np.arange(len(positions))
+    old_columns = set(old.columns)
     for name in rows.schema.names:
         if name == "id":
             continue
-        if name not in earlier:
-            found |= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
+        if name not in old_columns:
+            differs |= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
             continue
-        before = old.storage.take(old.handle, name, at[order]).combine_chunks().take(pa.array(back))
-        found |= ~same(rows.column(name), before)
-    return found
+        before = old.storage.take(old.handle, name, positions[order]).combine_chunks().take(pa.array(inverse))
+        differs |= ~equal_values(rows.column(name), before)
+    return differs

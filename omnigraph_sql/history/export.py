@@ -18,6 +18,7 @@ from omnigraph_sql.errors import NotFound
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.table_keys import TableKey
 
 _BATCH_ROWS = 4096
 
@@ -25,14 +26,12 @@ _BATCH_ROWS = 4096
 def export_records(
     storage: TableStorage, catalog: Catalog, snapshot: Snapshot, types: Iterable[str] | None = None
 ) -> Iterator[str]:
-    """The rows of a snapshot as JSON texts; `types` limits it to some node and edge types."""
-    chosen = _chosen(catalog, types)
-    for type_ in chosen:
-        kind = "edge" if isinstance(type_, EdgeType) else "node"
-        entry = snapshot.entries.get(f"{kind}:{type_.name}")
+    """Yield the rows of a snapshot as JSON texts; `types` names the node and edge types to export."""
+    for type_ in _selected_types(catalog, types):
+        entry = snapshot.entries.get(TableKey.of_type(type_))
         if entry is None:
             continue
-        handle = storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+        handle = storage.open(entry)
         for batch in storage.scan(handle, order_by="id", batch_rows=_BATCH_ROWS):
             for row in batch.to_pylist():
                 yield json.dumps(_record(type_, row), ensure_ascii=False, separators=(",", ":"))
@@ -41,21 +40,21 @@ def export_records(
 def entity_at(
     storage: TableStorage, catalog: Catalog, snapshot: Snapshot, table_key: str, entity_id: str
 ) -> dict[str, Any] | None:
-    """One entity of a snapshot as a load record; None when there is none. Nothing else is read."""
-    kind, _, name = table_key.partition(":")
-    types: Mapping[str, NodeType | EdgeType] = catalog.edges if kind == "edge" else catalog.nodes
-    if name not in types or kind not in ("node", "edge"):
+    """Return one entity of a snapshot as a load record, or None. Reads no other row."""
+    key = TableKey(table_key)
+    types: Mapping[str, NodeType | EdgeType] = catalog.edges if key.is_edge else catalog.nodes
+    if key.name not in types or not (key.is_node or key.is_edge):
         hint = "name it `node:T` or `edge:E`"
         raise NotFound(f"there is no table `{table_key}`", what="type", name=table_key, hint=hint)
     entry = snapshot.entries.get(table_key)
     if entry is None:
         return None
-    handle = storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+    handle = storage.open(entry)
     rows = storage.scan(handle, None, member_filter("id", pa.array([entity_id])), limit=1).read_all().to_pylist()
-    return _record(types[name], rows[0]) if rows else None
+    return _record(types[key.name], rows[0]) if rows else None
 
 
-def _chosen(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | EdgeType]:
+def _selected_types(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | EdgeType]:
     nodes = [catalog.nodes[name] for name in sorted(catalog.nodes)]
     edges = [catalog.edges[name] for name in sorted(catalog.edges)]
     if types is None:
@@ -71,7 +70,7 @@ def _chosen(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | Ed
 def _record(type_: NodeType | EdgeType, row: dict[str, Any]) -> dict[str, Any]:
     data = {"id": row["id"]}
     for name, prop in type_.properties.items():
-        # A null is left out, unless leaving it out would mean the default.
+        # A null is omitted, unless a load would then fill in the default.
         if row[name] is not None or prop.default is not None:
             data[name] = _value(prop.type, row[name])
     if isinstance(type_, EdgeType):
@@ -81,7 +80,7 @@ def _record(type_: NodeType | EdgeType, row: dict[str, Any]) -> dict[str, Any]:
 
 def _value(type_: PropType, value: Any) -> Any:
     if isinstance(value, list):
-        return [_value(type_, each) for each in value]
+        return [_value(type_, item) for item in value]
     if isinstance(value, bytes):
         return "base64:" + base64.b64encode(value).decode("ascii")
     if isinstance(value, datetime.datetime):

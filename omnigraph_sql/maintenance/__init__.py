@@ -1,1 +1,1 @@
-"""Indexes and upkeep of a graph: derived state, which changes speed and never answers."""
+"""Maintenance: building indexes, and cleanup of old versions and files. Neither changes an answer."""

@@ -1,7 +1,7 @@
-"""Cleanup: old versions of tables, and what interrupted writers left, are removed for good.
+"""Cleanup: permanently removes old table versions and the leftovers of interrupted writers.
 
-Everything that could speak against it is looked at before the first deletion. What a branch shows, and every later version,
-stays whatever the policy says; pins of a branch never go back, so what was looked at at the beginning is safe to the end.
+Every check runs before the first deletion. The versions that branches show, and all later ones, are never removed, whatever
+the policy says. A branch never moves back to an earlier version, so versions that were safe to remove at the start stay so.
 """
 
 from __future__ import annotations
@@ -14,99 +14,126 @@ from typing import Any
 
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import Conflict, OmnigraphError, RecoveryRequired
-from omnigraph_sql.maintenance.leftovers import StagedLoads, discard_staged, staged_loads, unneeded_files
-from omnigraph_sql.maintenance.retention import Live, Policy, staging_grace
+from omnigraph_sql.maintenance.leftovers import StagedLoadUse, discard_staged, staged_loads, unneeded_files
+from omnigraph_sql.maintenance.retention import LiveVersions, RetentionPolicy, staging_grace
 from omnigraph_sql.manifest.coordinator import MAIN
 from omnigraph_sql.manifest.snapshot import Entry
-from omnigraph_sql.storage.collecting import Fork, Survey, forks_of, is_fork_name, made_at, plan_removal, survey
-from omnigraph_sql.storage.derived import DIRECTORY as DERIVED
-from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.locks import table_lock
+from omnigraph_sql.storage.derived_files import DIRECTORY as DERIVED
+from omnigraph_sql.storage.error_translation import START_OVER
+from omnigraph_sql.storage.garbage import Survey, TableFork, forks_of, is_fork_name, made_at, plan_removal, survey
+from omnigraph_sql.storage.identity import MANIFEST
+from omnigraph_sql.store.graph_store import STAGED, GraphStore
+from omnigraph_sql.store.locks.manager import table_lock
 from omnigraph_sql.writes.protocol import refuse_schema_apply
-from omnigraph_sql.writes.staged import DIRECTORY as STAGED
-from omnigraph_sql.writes.staging import open_entry, owner_of
+from omnigraph_sql.writes.stage import owner_of
 
-_PLACES = ("edges", "nodes", "tables")
-_LOOKS = 20
+_TABLE_DIRECTORIES = ("edges", "nodes", "tables")
+_MAX_READS = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CleanupStat:
-    """What was removed of a table. `_staged` and `_derived` stand for what is no table."""
+    """Totals of a cleanup for one table. The keys `_staged` and `_derived` stand for staged loads and derived files."""
 
     table_key: str
+    """The table, as `node:TYPE`, `edge:TYPE` or `table:SCHEMA.NAME`."""
     bytes_removed: int = 0
+    """Bytes that were freed."""
     versions_removed: int = 0
+    """Versions of the table that were removed."""
     branches_removed: int = 0
+    """Forks of the table that no branch uses any more."""
     files_removed: int = 0
-    """Files that no version names any more; those that are versions are not counted."""
+    """Files that no version refers to. The manifest files of versions are not counted."""
     error: str | None = None
-    """Why not everything was removed that could be; the next cleanup tries again."""
+    """Why the cleanup of this table is incomplete; the next cleanup tries again."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing to do."""
-        return self == CleanupStat(self.table_key)
+        """True if nothing was removed and nothing failed.
+
+        Example:
+            >>> [stat.is_empty for stat in graph.cleanup(keep=5)]
+            [True, True]
+        """
+        return self == CleanupStat(table_key=self.table_key)
 
     def to_dict(self) -> dict[str, Any]:
-        """The members as JSON values."""
+        """Return the members as JSON values.
+
+        Example:
+            >>> [stat.to_dict()["table_key"] for stat in graph.cleanup(keep=5)]
+            ['edge:Lane', 'node:Port']
+        """
         return asdict(self)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Run:
     """One cleanup."""
 
-    engine: Engine
-    policy: Policy
+    store: GraphStore
+    policy: RetentionPolicy
     dry_run: bool
-    live: Live
+    live: LiveVersions
     started: datetime
-    staged: StagedLoads
+    staged: StagedLoadUse
     before: float
-    """What nothing refers to and is older than this goes."""
+    """Unreferenced files and lineages older than this are removed."""
     births: Mapping[str, int]
-    """When the branches of the graph were created."""
+    """The times at which the branches of the graph were created."""
     stats: dict[str, CleanupStat] = field(default_factory=dict)
-    kept: dict[str, Set[str]] = field(default_factory=dict)
+    retained: dict[str, Set[str]] = field(default_factory=dict)
+    """The data files that stay, by the path of their table."""
 
     def add(self, key: str, **removed: Any) -> None:
-        known = self.stats.get(key, CleanupStat(key))
-        failed = removed.pop("error", None)
-        errors = [each for each in (known.error, failed) if each is not None]
-        sums = {name: getattr(known, name) + count for name, count in removed.items()}
-        self.stats[key] = replace(known, **sums, error="; ".join(errors) or None)
+        stat = self.stats.get(key, CleanupStat(table_key=key))
+        new_error = removed.pop("error", None)
+        errors = [error for error in (stat.error, new_error) if error is not None]
+        sums = {name: getattr(stat, name) + count for name, count in removed.items()}
+        self.stats[key] = replace(stat, **sums, error="; ".join(errors) or None)
 
 
-def cleanup(engine: Engine, policy: Policy, *, dry_run: bool) -> list[CleanupStat]:
-    """Remove what the policy does not keep; with `dry_run`, only say what would go."""
-    refuse_schema_apply(engine)
-    _refuse_pending(engine)
+def cleanup(store: GraphStore, policy: RetentionPolicy, *, dry_run: bool) -> list[CleanupStat]:
+    """Remove the versions that the policy lets go, and unreferenced files; with `dry_run`, only report them."""
+    refuse_schema_apply(store)
+    _refuse_pending(store)
     started = datetime.now(UTC)
     before = (started - staging_grace()).timestamp()
-    live = _live(engine)
-    _require_heads(engine, live, dry_run=dry_run)
-    births = engine.coordinator.table.created_at()
-    run = _Run(engine, policy, dry_run, live, started, staged_loads(engine, before), before, births)
-    paths = [f"{place}/{name}" for place in _PLACES for name in engine.objects.list_dir(place)]
-    tables = sorted((live.keys.get(path, path), path) for path in paths if engine.storage.table_exists(path))
+    live = _live_versions(store)
+    _require_heads(store, live, dry_run=dry_run)
+    run = _Run(
+        store=store,
+        policy=policy,
+        dry_run=dry_run,
+        live=live,
+        started=started,
+        before=before,
+        births=store.coordinator.table.created_at(),
+        staged=staged_loads(store, before),
+    )
+    paths = [f"{directory}/{name}" for directory in _TABLE_DIRECTORIES for name in store.objects.list_dir(directory)]
+    tables = sorted((live.keys.get(path, path), path) for path in paths if store.storage.table_exists(path))
     for key, path in tables:
         with _isolated(run, key):
             _reclaim_forks(run, key, path)
     for key, path in tables:
         with _isolated(run, key):
             _collect(run, key, path)
+    with _isolated(run, MANIFEST):
+        _reclaim_lineages(run)
     with _isolated(run, STAGED):
         _discard_staged(run)
     with _isolated(run, DERIVED):
         _discard_derived(run)
     keys = [key for key, _ in tables]
-    return [run.stats.get(key, CleanupStat(key)) for key in [*keys, *(each for each in run.stats if each not in keys)]]
+    keys += [key for key in run.stats if key not in keys]
+    return [run.stats.get(key, CleanupStat(table_key=key)) for key in keys]
 
 
 @contextmanager
 def _isolated(run: _Run, key: str) -> Iterator[None]:
-    """One table that fails is reported, and keeps nobody from the others. An interrupted write does."""
+    """Report an error of one table in its `CleanupStat`, and go on with the next. An interrupted write stops the cleanup."""
     try:
         yield
     except RecoveryRequired:
@@ -118,75 +145,85 @@ def _isolated(run: _Run, key: str) -> Iterator[None]:
 # Before anything is removed ------------------------------------------------------------------------------------------
 
 
-def _refuse_pending(engine: Engine) -> None:
-    """An interrupted write may need versions and forks that look left over. One whose owner lives is waited for instead."""
-    for operation_id in engine.sidecars.pending():
-        with engine.locks.take_over(operation_id) as taken:
-            if taken and operation_id in engine.sidecars.pending():
+def _refuse_pending(store: GraphStore) -> None:
+    """Raise if a write was interrupted: it may need versions and forks that look unused. Wait for one whose owner lives."""
+    for operation_id in store.sidecars.pending():
+        with store.locks.take_over(operation_id) as is_taken_over:
+            if is_taken_over and operation_id in store.sidecars.pending():
                 text = f"operation {operation_id} was interrupted and is not recovered yet"
                 hint = "reopen the graph read-write first"
                 raise RecoveryRequired(text, reason="pending", operation_id=operation_id, hint=hint)
 
 
-def _live(engine: Engine) -> Live:
-    """What every branch shows. A branch that cannot be read may need anything, so nothing may go.
+def _live_versions(store: GraphStore) -> LiveVersions:
+    """Read the snapshots of all branches. A branch that cannot be read may need any version, so the error is raised.
 
-    A branch that was made while others were read may show what its base showed before: all are read again. One that is made
-    later shows nothing older than what its base shows here.
+    A branch created while others are read may show an earlier state of its base: then all branches are read again. A branch
+    created after that shows nothing older than its base shows here.
     """
-    coordinator = engine.coordinator
-    for _ in range(_LOOKS):
-        found = []
+    coordinator = store.coordinator
+    for _ in range(_MAX_READS):
+        snapshots = []
         for branch in coordinator.branches():
             failpoints.hit("cleanup.resolve_branch_snapshot")
-            found.append(coordinator.fresh(branch))
-        known = {each.branch: each.incarnation for each in found}
-        if {branch: coordinator.incarnation(branch) for branch in coordinator.branches()} == known:
-            return Live(tuple(found))
-    text = "branches come and go too fast to tell what they show: nothing was removed"
+            snapshots.append(coordinator.fresh(branch))
+        incarnations = {snapshot.branch: snapshot.incarnation for snapshot in snapshots}
+        if {branch: coordinator.incarnation(branch) for branch in coordinator.branches()} == incarnations:
+            return LiveVersions(tuple(snapshots))
+    text = "branches are created and deleted too fast to read what they show: nothing was removed"
     raise Conflict(text, reason="contention", hint="try again")
 
 
-def _require_heads(engine: Engine, live: Live, *, dry_run: bool) -> None:
-    """Every table of the main branch opens, and its newest version is the one that is shown."""
-    main = next(each for each in live.snapshots if each.branch == MAIN)
+def _require_heads(store: GraphStore, live: LiveVersions, *, dry_run: bool) -> None:
+    """Raise unless every table of the main branch opens, and the branch shows its newest version."""
+    main = next(snapshot for snapshot in live.snapshots if snapshot.branch == MAIN)
     for key, entry in main.entries.items():
-        if _head(engine, entry) == entry.version:
+        if _head(store, entry) == entry.version:
             continue
-        # A writer may be between its commit and its publish; it has the lock until it is done.
-        with nullcontext() if dry_run else engine.locks.hold([table_lock(key, MAIN)], shared=["__schema__"]):
-            fresh = engine.coordinator.fresh(MAIN).entries.get(key)
-            head = None if fresh is None else _head(engine, fresh)
+        # A writer may be between its commit and its publish; it holds the lock until it has published.
+        with nullcontext() if dry_run else store.locks.hold([table_lock(key, MAIN)], shared=["__schema__"]):
+            fresh = store.coordinator.fresh(MAIN).entries.get(key)
+            head = None if fresh is None else _head(store, fresh)
             if fresh is not None and head != fresh.version:
                 text = f"{key} has version {head}, but the graph shows {fresh.version}: nothing was removed"
-                raise Conflict(text, reason="drift", hint="reopen the graph read-write; if it stays, run repair")
+                raise Conflict(text, reason="drift", hint=f"reopen the graph read-write; if it stays, {START_OVER}")
 
 
-def _head(engine: Engine, entry: Entry) -> int:
-    return engine.storage.newest_version(open_entry(engine, entry))
+def _head(store: GraphStore, entry: Entry) -> int:
+    return store.storage.newest_version(store.storage.open(entry))
 
 
 # Table branches ------------------------------------------------------------------------------------------------------
 
 
 def _reclaim_forks(run: _Run, key: str, path: str) -> None:
-    """Remove the table branches of graph branches that are gone."""
-    engine = run.engine
-    forks, shown = forks_of(engine.storage, path), run.live.pins(path)
-    found = [name for name in forks if name not in shown and _is_orphan(run, name, forks[name], run.births)]
-    # A branch that another one was forked from can go only after it.
-    for name in sorted(found, key=lambda name: _depth(forks, name), reverse=True):
+    """Remove the table branches of deleted graph branches."""
+    store = run.store
+    forks, pins = forks_of(store.storage, path), run.live.pins(path)
+    orphans = [name for name in forks if name not in pins and _is_orphan(run, name, forks[name], run.births)]
+    # A table branch can be removed only after the branches that were forked from it.
+    for name in sorted(orphans, key=lambda name: _depth(forks, name), reverse=True):
         failpoints.hit("cleanup.reconcile_fork")
-        births = engine.coordinator.table.created_at()
-        if (path, name) in _claims(engine) or not _is_orphan(run, name, forks[name], births):
+        births = store.coordinator.table.created_at()
+        if (path, name) in _claims(store) or not _is_orphan(run, name, forks[name], births):
             continue
         if not run.dry_run:
-            engine.storage.force_delete_branch(path, name)
+            store.storage.force_delete_branch(path, name)
         run.add(key, branches_removed=1, bytes_removed=forks[name].size)
 
 
-def _depth(forks: Mapping[str, Fork], name: str | None) -> int:
-    """How many branches a table branch was made from, one after the other."""
+def _reclaim_lineages(run: _Run) -> None:
+    """Remove the lineages of the manifest without a branch: of deleted branches, and of interrupted creations."""
+    table = run.store.coordinator.table
+    for lineage, created_at in table.unused_lineages().items():
+        if created_at >= run.before:
+            continue  # the record of its branch may be about to be written
+        if run.dry_run or table.delete_lineage(lineage):
+            run.add(MANIFEST, branches_removed=1)
+
+
+def _depth(forks: Mapping[str, TableFork], name: str | None) -> int:
+    """The number of ancestors of a table branch."""
     depth = 0
     while name is not None and name in forks and depth <= len(forks):
         parent = forks[name].parent
@@ -194,10 +231,10 @@ def _depth(forks: Mapping[str, Fork], name: str | None) -> int:
     return depth
 
 
-def _is_orphan(run: _Run, name: str, fork: Fork, births: Mapping[str, int]) -> bool:
-    """Whether the graph branch that a table branch was made for is gone, or is a later one of its name.
+def _is_orphan(run: _Run, name: str, fork: TableFork, births: Mapping[str, int]) -> bool:
+    """True if the graph branch that a table branch was made for was deleted, or a later one has its name.
 
-    Files of a branch without a reference may be about to get one; branches that others than writes of ours made are theirs.
+    A table branch without a reference may be about to get one. Branches that no write of ours made are not touched.
     """
     if not is_fork_name(name):
         return False
@@ -209,73 +246,75 @@ def _is_orphan(run: _Run, name: str, fork: Fork, births: Mapping[str, int]) -> b
     return owner in births and fork.created_at < births[owner]
 
 
-def _claims(engine: Engine) -> set[tuple[str, str | None]]:
-    """The table branches that writes under way have announced."""
-    found = (engine.sidecars.read(each) for each in engine.sidecars.pending())
-    return {(table.table_path, table.table_branch) for each in found if each is not None for table in each.tables}
+def _claims(store: GraphStore) -> set[tuple[str, str | None]]:
+    """Return the table branches that the sidecars of running writes name, as paths and branch names."""
+    sidecars = (store.sidecars.read(operation_id) for operation_id in store.sidecars.pending())
+    return {
+        (table.table_path, table.table_branch) for sidecar in sidecars if sidecar is not None for table in sidecar.tables
+    }
 
 
 # Versions and files --------------------------------------------------------------------------------------------------
 
 
 def _collect(run: _Run, key: str, path: str) -> None:
-    """Remove the old versions of a table, and what nothing refers to."""
-    engine = run.engine
-    with _gates(run, key, path):
+    """Remove the old versions of a table, and the files that nothing refers to."""
+    store = run.store
+    with _writer_locks(run, key, path):
         failpoints.hit("cleanup.table_gc")
-        found = survey(engine.storage, path)
-        going = {branch: _outdated(run, found, branch) for branch in found.lineages}
-        removal = plan_removal(engine.storage, found, going, before=run.before, protected=run.staged.protected)
-        run.kept[path] = removal.kept
+        table = survey(store.storage, path)
+        outdated = {branch: _outdated(run, table, branch) for branch in table.lineages}
+        removal = plan_removal(store.storage, table, outdated, before=run.before, protected=run.staged.protected)
+        run.retained[path] = removal.kept
         if not run.dry_run:
-            engine.storage_inline.cleanup_versions(removal)
+            store.storage_inline.cleanup_versions(removal)
     run.add(key, bytes_removed=removal.size, versions_removed=len(removal.versions), files_removed=len(removal.files))
 
 
 @contextmanager
-def _gates(run: _Run, key: str, path: str) -> Iterator[None]:
-    """Hold up the writers of a table, on every branch that has made it its own: others fork it before they write."""
+def _writer_locks(run: _Run, key: str, path: str) -> Iterator[None]:
+    """Hold the locks of a table on every branch that owns a fork of it. Other branches fork it before they write."""
     if run.dry_run:
         yield
         return
     locks = [table_lock(key, owner_of(branch) or MAIN) for branch in run.live.pins(path)]
-    with run.engine.locks.hold(locks, shared=["__schema__"]):
-        refuse_schema_apply(run.engine)
-        _refuse_pending(run.engine)
+    with run.store.locks.hold(locks, shared=["__schema__"]):
+        refuse_schema_apply(run.store)
+        _refuse_pending(run.store)
         yield
 
 
-def _outdated(run: _Run, found: Survey, branch: str | None) -> set[int]:
-    """The versions of a table branch that go: older than all that is needed of it, and not kept by the policy.
+def _outdated(run: _Run, table: Survey, branch: str | None) -> set[int]:
+    """Return the versions of a table branch to remove: older than every version in use, and not retained by the policy.
 
-    A table branch that no graph branch shows, or has shown last before a table was dropped, is left as it is: it may be one
-    that a write has just made.
+    A table branch that no graph branch shows, or showed last before a table was dropped, keeps its versions: a write may
+    have just created it.
     """
-    versions, pins = found.lineages[branch].versions.keys(), run.live.pins(found.path).get(branch)
+    versions, pins = table.lineages[branch].versions.keys(), run.live.pins(table.path).get(branch)
     if pins is None or not versions:
         return set()
     missing = pins - versions
     if missing:
-        text = f"version {min(missing)} of {found.path} is shown by a branch, and is gone: nothing was removed"
+        text = f"version {min(missing)} of {table.path} is shown by a branch, and is gone: nothing was removed"
         raise Conflict(text, reason="damaged", hint="restore the directory of the table from a copy of the graph")
-    oldest = min({*pins, *found.pinned.get(branch, ()), max(versions)})
-    older = run.policy.outdated(set(versions), run.started, lambda: made_at(run.engine.storage, found.path, branch))
-    return {version for version in older if version < oldest}
+    oldest = min({*pins, *table.pinned.get(branch, ()), max(versions)})
+    outdated = run.policy.outdated(set(versions), run.started, lambda: made_at(run.store.storage, table.path, branch))
+    return {version for version in outdated if version < oldest}
 
 
-# What is no table ----------------------------------------------------------------------------------------------------
+# Staged loads and derived files --------------------------------------------------------------------------------------
 
 
 def _discard_staged(run: _Run) -> None:
     if run.staged.outdated:
         if not run.dry_run:
-            discard_staged(run.engine, run.staged)
+            discard_staged(run.store, run.staged)
         run.add(STAGED, bytes_removed=run.staged.size, files_removed=run.staged.files)
 
 
 def _discard_derived(run: _Run) -> None:
-    found = unneeded_files(run.engine, run.live, run.kept)
-    if found:
+    unneeded = unneeded_files(run.store, run.live, run.retained)
+    if unneeded:
         if not run.dry_run:
-            run.engine.storage.derived.discard(path for path, _ in found)
-        run.add(DERIVED, bytes_removed=sum(size for _, size in found), files_removed=len(found))
+            run.store.storage.derived.discard(path for path, _ in unneeded)
+        run.add(DERIVED, bytes_removed=sum(size for _, size in unneeded), files_removed=len(unneeded))

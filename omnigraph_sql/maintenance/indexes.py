@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
-from omnigraph_sql.storage.columns import table_key
-from omnigraph_sql.storage.indexing import LEAST_VECTORS, IndexSpec, index_specs, text_specs
-from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
+from omnigraph_sql.storage.index_definitions import LEAST_VECTORS, IndexSpec, index_specs, text_specs
+from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.table_keys import TableKey
+from omnigraph_sql.writes.operation import BuildIndexes, PreparedWrite, Provenance
 from omnigraph_sql.writes.protocol import execute
 
 
@@ -19,54 +19,63 @@ class PendingIndex:
     """A declared index that cannot be built yet. Queries answer without it, from the column itself."""
 
     table_key: str
+    """The table, as `node:TYPE` or `edge:TYPE`."""
     property: str
+    """The property to be indexed."""
     reason: str
+    """Why the index cannot be built yet."""
 
     def to_dict(self) -> dict[str, str]:
-        """The members as JSON values."""
+        """Return the members as JSON values.
+
+        Example:
+            >>> from omnigraph_sql import PendingIndex
+            >>> PendingIndex("node:Port", "chart", "too few rows").to_dict()["reason"]
+            'too few rows'
+        """
         return asdict(self)
 
 
-def ensure_indices(engine: Engine, branch: str, actor: str | None, *, lance_text: bool) -> list[PendingIndex]:
-    """Build every declared index that is missing, in one commit; none if nothing is missing."""
+def ensure_indices(store: GraphStore, branch: str, actor: str | None, *, lance_text: bool) -> list[PendingIndex]:
+    """Build all missing declared indexes in one commit; without any, make no commit."""
 
-    def prepare(snapshot: Snapshot) -> Prepared[list[PendingIndex]]:
+    def prepare(snapshot: Snapshot) -> PreparedWrite[list[PendingIndex]]:
         pending: list[PendingIndex] = []
         writes = []
-        for type_, entry in _filled_tables(engine, snapshot):
+        for type_, entry in _filled_tables(store, snapshot):
             texts = text_specs(type_) if lance_text else ()
-            specs = _missing(engine, entry, (*index_specs(type_, entry.row_count), *texts))
-            ready = [spec for spec in specs if not _is_pending(engine, entry, spec, pending)]
+            specs = _missing(store, entry, (*index_specs(type_, entry.row_count), *texts))
+            ready = [spec for spec in specs if not _is_pending(store, entry, spec, pending)]
             if ready:
-                writes.append(TableWrite(entry.table_key, "indices", indexes=tuple(ready)))
-        return Prepared(tuple(writes), frozenset(), pending)
+                writes.append(BuildIndexes(entry.table_key, tuple(ready)))
+        return PreparedWrite(tuple(writes), frozenset(), pending)
 
-    return execute(engine, branch, prepare, Provenance("EnsureIndices", actor)).result
+    return execute(store, branch, prepare, Provenance("EnsureIndices", actor)).result
 
 
-def _filled_tables(engine: Engine, snapshot: Snapshot) -> Iterator[tuple[NodeType | EdgeType, Entry]]:
-    types: list[NodeType | EdgeType] = [*engine.catalog.nodes.values(), *engine.catalog.edges.values()]
+def _filled_tables(store: GraphStore, snapshot: Snapshot) -> Iterator[tuple[NodeType | EdgeType, Entry]]:
+    types: list[NodeType | EdgeType] = [*store.catalog.nodes.values(), *store.catalog.edges.values()]
     for type_ in types:
-        entry = snapshot.entries.get(table_key(type_))
+        entry = snapshot.entries.get(TableKey.of_type(type_))
         if entry is not None and entry.row_count:
             yield type_, entry
 
 
-def _missing(engine: Engine, entry: Entry, wanted: tuple[IndexSpec, ...]) -> list[IndexSpec]:
-    """Those that the table does not have; one that covers no row any more counts as none."""
-    handle = engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-    there = {index.name for index in engine.storage.indexes(handle) if index.fragments}
-    return [spec for spec in wanted if spec.name not in there]
+def _missing(store: GraphStore, entry: Entry, wanted: tuple[IndexSpec, ...]) -> list[IndexSpec]:
+    """Return the wanted indexes that the table lacks; an index that covers no row any more counts as missing."""
+    handle = store.storage.open(entry)
+    existing = {index.name for index in store.storage.indexes(handle) if index.fragments}
+    return [spec for spec in wanted if spec.name not in existing]
 
 
-def _is_pending(engine: Engine, entry: Entry, spec: IndexSpec, pending: list[PendingIndex]) -> bool:
-    """Whether there is too little to learn an index of vectors from; then it is noted as pending."""
+def _is_pending(store: GraphStore, entry: Entry, spec: IndexSpec, pending: list[PendingIndex]) -> bool:
+    """True if there are too few vectors to train an index on; then it is added to `pending`."""
     if spec.metric is None:
         return False
-    handle = engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-    found = engine.storage.count(handle, f"`{spec.column}` IS NOT NULL")
-    if found >= LEAST_VECTORS:
+    handle = store.storage.open(entry)
+    vectors = store.storage.count(handle, f"`{spec.column}` IS NOT NULL")
+    if vectors >= LEAST_VECTORS:
         return False
-    reason = "no row has a vector" if found == 0 else f"{found} rows have a vector, and {LEAST_VECTORS} are needed"
+    reason = "no row has a vector" if vectors == 0 else f"{vectors} rows have a vector, and {LEAST_VECTORS} are needed"
     pending.append(PendingIndex(entry.table_key, spec.column, reason))
     return True

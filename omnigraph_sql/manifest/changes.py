@@ -1,4 +1,4 @@
-"""What one publish changes, and the manifest rows it becomes."""
+"""Changes of one publish, and their rows in the manifest."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, TypeAlias
 
 from omnigraph_sql.errors import Conflict, Internal
 from omnigraph_sql.manifest.snapshot import GRAPH_HEAD, Intent, Pin, Snapshot
+from omnigraph_sql.table_keys import TableKey
 
 __all__ = [
     "Change",
-    "Define",
+    "DefinitionChange",
     "Pin",
+    "PointerUpdate",
     "RegisterTable",
     "Tombstone",
-    "Update",
     "check_batch",
     "manifest_rows",
 ]
@@ -29,7 +30,7 @@ class RegisterTable:
 
 
 @dataclass(frozen=True)
-class Update:
+class PointerUpdate:
     """Make a table version visible."""
 
     table_key: str
@@ -46,7 +47,7 @@ class Tombstone:
 
 
 @dataclass(frozen=True)
-class Define:
+class DefinitionChange:
     """Give a view or schema a definition; none drops it."""
 
     table_key: str
@@ -54,7 +55,7 @@ class Define:
     definition: Mapping[str, Any] | None
 
 
-Change: TypeAlias = RegisterTable | Update | Tombstone | Define
+Change: TypeAlias = RegisterTable | PointerUpdate | Tombstone | DefinitionChange
 
 
 def check_batch(snapshot: Snapshot, changes: Iterable[Change]) -> None:
@@ -67,7 +68,7 @@ def check_batch(snapshot: Snapshot, changes: Iterable[Change]) -> None:
                 raise Conflict(f"{change.table_key} is registered under another path", reason="registration")
             registered.add(change.table_key)
             continue
-        if isinstance(change, Define):
+        if isinstance(change, DefinitionChange):
             _check_definition(snapshot, change)
             continue
         key = (change.table_key, change.version)
@@ -76,17 +77,17 @@ def check_batch(snapshot: Snapshot, changes: Iterable[Change]) -> None:
         if key in seen:
             raise Conflict(f"{change.table_key} is published twice at version {change.version}", reason="duplicate version")
         seen.add(key)
-        if isinstance(change, Update):
+        if isinstance(change, PointerUpdate):
             _check_update(snapshot, change)
 
 
-def _check_definition(snapshot: Snapshot, change: Define) -> None:
+def _check_definition(snapshot: Snapshot, change: DefinitionChange) -> None:
     if change.revision != snapshot.pin(change.table_key) + 1:
         text = f"{change.table_key} is at revision {snapshot.pin(change.table_key)} already"
         raise Conflict(text, reason="existing version", hint="read again and repeat the change")
 
 
-def _check_update(snapshot: Snapshot, change: Update) -> None:
+def _check_update(snapshot: Snapshot, change: PointerUpdate) -> None:
     entry = snapshot.entries.get(change.table_key)
     if entry is None:
         if change.version <= snapshot.tombstones.get(change.table_key, 0):
@@ -110,7 +111,7 @@ def _row(change: Change) -> dict[str, Any]:
     match change:
         case RegisterTable():
             return _blank(change.table_key, "table", change.table_key) | {"location": change.path}
-        case Update():
+        case PointerUpdate():
             return _blank(f"{change.table_key}${change.version:020d}", "table_version", change.table_key) | {
                 "metadata": json.dumps({"transaction_uuid": change.transaction_uuid}),
                 "table_version": change.version,
@@ -120,9 +121,9 @@ def _row(change: Change) -> dict[str, Any]:
         case Tombstone():
             object_id = f"{change.table_key}$tombstone${change.version:020d}"
             return _blank(object_id, "table_tombstone", change.table_key) | {"table_version": change.version}
-        case Define():
+        case DefinitionChange():
             text = None if change.definition is None else json.dumps(change.definition, sort_keys=True)
-            kind = change.table_key.partition(":")[0]
+            kind = TableKey(change.table_key).kind
             return _blank(change.table_key, kind, change.table_key) | {"metadata": text, "table_version": change.revision}
 
 

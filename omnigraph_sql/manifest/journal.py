@@ -1,6 +1,6 @@
 """The commit journal: a convergent record of every publish, for history and time travel.
 
-The head row of a manifest decides; the journal follows it. Whoever publishes first makes sure that the commit before it is
+The head row of a manifest decides; the journal follows it. Every publish first makes sure that the commit before it is
 recorded, so a publisher that died between the two leaves no hole.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph_sql.manifest.snapshot import Intent
+from omnigraph_sql.storage.identity import Identity
 from omnigraph_sql.storage.logs import AppendLog
 from omnigraph_sql.storage.objects import ObjectStore
 
@@ -44,41 +45,69 @@ _ACTOR_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Commit:
     """One published change of the graph."""
 
     graph_commit_id: str
+    """The id, a ULID."""
     manifest_branch: str | None
+    """The branch that it was published on; None for `main`."""
     manifest_version: int
+    """The version of the manifest that it made."""
     parent_commit_id: str | None
+    """The commit before it; None for the first."""
     merged_parent_commit_id: str | None
+    """The head of the branch that was merged, if it is a merge."""
     actor_id: str | None
+    """Who made the change."""
     created_at: int
     """Microseconds since 1970."""
     message: str | None
+    """The note of its author."""
     idempotency_key: str | None
+    """The key by which a repetition of the write is recognised."""
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values.
+
+        Example:
+            >>> graph.commits()[0].to_dict()["message"]
+            'first ports'
+        """
         return dict(vars(self))
 
     @property
     def parents(self) -> tuple[str, ...]:
+        """The ids of the commits that it stands on.
+
+        Example:
+            >>> last, first = graph.commits()
+            >>> last.parents == (first.graph_commit_id,)
+            True
+        """
         return tuple(parent for parent in (self.parent_commit_id, self.merged_parent_commit_id) if parent)
 
 
 class CommitGraph:
     """All recorded commits of a graph."""
 
-    def __init__(self, objects: ObjectStore) -> None:
-        self._log = AppendLog(objects, COMMITS, _COMMIT_SCHEMA)
-        self._actors = AppendLog(objects, ACTORS, _ACTOR_SCHEMA)
+    def __init__(self, objects: ObjectStore, identity: Identity) -> None:
+        self._log = AppendLog(objects, identity.log(COMMITS), _COMMIT_SCHEMA)
+        self._actors = AppendLog(objects, identity.log(ACTORS), _ACTOR_SCHEMA)
         self._known: dict[str, Commit] = {}
         self._lock = threading.Lock()
 
+    def reset(self) -> None:
+        """Forget what was read: the files were replaced by others of their names."""
+        with self._lock:
+            self._known.clear()
+        self._log.reset()
+        self._actors.reset()
+
     @property
     def calls(self) -> dict[str, Counter[str]]:
-        """How often each dataset of the journal was used, for tests that state what an operation costs."""
+        """The number of times each dataset of the journal was used, for tests that state what an operation costs."""
         return {"commits": self._log.calls, "actors": self._actors.calls}
 
     def exists(self) -> bool:
@@ -86,8 +115,8 @@ class CommitGraph:
 
     def record(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
         """Append a commit unless it is recorded already."""
-        found = self.find(intent.graph_commit_id)
-        return found if found is not None else self.append(branch, manifest_version, intent)
+        recorded = self.find(intent.graph_commit_id)
+        return recorded if recorded is not None else self.append(branch, manifest_version, intent)
 
     def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
         """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
@@ -111,9 +140,9 @@ class CommitGraph:
 
     def find(self, commit_id: str) -> Commit | None:
         with self._lock:
-            known = self._known.get(commit_id)
-        if known is not None:
-            return known
+            recorded = self._known.get(commit_id)
+        if recorded is not None:
+            return recorded
         row = self._log.find("graph_commit_id", commit_id)
         if row is None:
             return None
@@ -173,27 +202,27 @@ def _actor_row(commit: Commit) -> dict[str, Any]:
 def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Commit:
     """The commit that an intent, published at a version of a branch, describes."""
     return Commit(
-        intent.graph_commit_id,
-        branch,
-        manifest_version,
-        intent.parent_commit_id,
-        intent.merged_parent_commit_id,
-        intent.actor_id,
-        intent.created_at,
-        intent.message,
-        intent.idempotency_key,
+        graph_commit_id=intent.graph_commit_id,
+        manifest_branch=branch,
+        manifest_version=manifest_version,
+        parent_commit_id=intent.parent_commit_id,
+        merged_parent_commit_id=intent.merged_parent_commit_id,
+        actor_id=intent.actor_id,
+        created_at=intent.created_at,
+        message=intent.message,
+        idempotency_key=intent.idempotency_key,
     )
 
 
 def _reachable(commits: dict[str, Commit], head: str) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting: list[str] = [head]
     while waiting:
         commit_id = waiting.pop()
-        if commit_id in commits and commit_id not in found:
-            found.add(commit_id)
+        if commit_id in commits and commit_id not in reached:
+            reached.add(commit_id)
             waiting.extend(commits[commit_id].parents)
-    return found
+    return reached
 
 
 def _order(commit: Commit) -> tuple[int, int, Iterable[int]]:

@@ -6,17 +6,27 @@ publishes on a branch meet there and the loser looks again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError, RowLevelCasContention, Storage
-from omnigraph_sql.manifest.changes import Change, Pin, Update, check_batch, manifest_rows
-from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, ManifestCoordinator, check_known, lineage
+from omnigraph_sql.errors import (
+    Conflict,
+    ExpectedVersionMismatch,
+    NotFound,
+    OmnigraphError,
+    RowLevelCasContention,
+    Storage,
+)
+from omnigraph_sql.manifest.changes import Change, Pin, PointerUpdate, check_batch, manifest_rows
+from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, ManifestCoordinator, branch_replaced, check_known, lineage
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 
 RETRY_BUDGET = 5
+Queue = Callable[[], AbstractContextManager[None]]
+"""The lock that serialises publishes of a branch."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Published:
     commit: Commit
     replayed: bool = False
     crowded: bool = False
-    """Whether the manifest wants compacting."""
+    """True if the manifest has many small fragments."""
     unflushed: OmnigraphError | None = None
     """Why the publish, which is visible, could not be flushed to disk as was asked for."""
 
@@ -44,41 +54,68 @@ class ManifestBatchPublisher:
         expected: Mapping[str, Pin],
         intent: Intent,
         incarnation: str | None = None,
+        queue: Queue = nullcontext,
     ) -> Published:
         """Make changes visible, if every table is where the caller expects it.
 
         `incarnation` is the branch that the changes were prepared on: one of its name that was made later is another one.
+        A publish that another one came before enters the `queue` and tries again for as long as its expectations hold.
+        Every loss is another writer's success; `RETRY_BUDGET` limits the losses after which no other writer has published.
         """
-        for _ in range(RETRY_BUDGET + 1):
-            snapshot = self._current(branch)
-            self.reconcile(snapshot)
-            done = self._replayed(snapshot, intent) or self._check(snapshot, changes, expected, intent, incarnation)
-            if done is not None:
-                return Published(done, replayed=True)
-            parent = snapshot.head.graph_commit_id if snapshot.head else None
-            final = replace(intent, parent_commit_id=parent)
-            failpoints.hit("publish.before_merge")
-            check_incarnation(branch, snapshot.incarnation, self._coordinator.incarnation(branch))
-            try:
-                if failpoints.fires("publish.force_contention"):
-                    raise RowLevelCasContention("forced")
-                rows = manifest_rows(changes, final)
-                merged = self._coordinator.table.merge_rows(lineage(branch), rows, snapshot.manifest_version)
-            except RowLevelCasContention:
-                continue
-            failpoints.hit("publish.after_merge")
-            self._coordinator.landed(snapshot, merged.version, rows)
-            failpoints.hit("journal.before_append")
-            return Published(self._record(branch, merged.version, final), crowded=merged.crowded, unflushed=merged.unflushed)
-        text = f"publishing on `{branch}` lost against other writers {RETRY_BUDGET + 1} times"
-        raise Conflict(text, reason="contention", hint="try again")
+        seen, losses = -1, 0
+        with ExitStack() as turn:
+            while True:
+                snapshot = self._current(branch)
+                losses = losses + 1 if snapshot.manifest_version == seen else 0
+                if losses > RETRY_BUDGET:
+                    text = f"publishing on `{branch}` failed {losses} times although nobody else published"
+                    raise Conflict(text, reason="contention", hint="try again")
+                done = self._attempt(snapshot, changes, expected, intent, incarnation)
+                if done is not None:
+                    return done
+                if seen < 0:
+                    turn.enter_context(queue())
+                seen = snapshot.manifest_version
+
+    def _attempt(
+        self,
+        snapshot: Snapshot,
+        changes: Sequence[Change],
+        expected: Mapping[str, Pin],
+        intent: Intent,
+        incarnation: str | None,
+    ) -> Published | None:
+        """Publish on a snapshot; None when another publish came first."""
+        branch = snapshot.branch
+        self.reconcile(snapshot)
+        done = self._replayed(snapshot, intent) or self._check(snapshot, changes, expected, intent, incarnation)
+        if done is not None:
+            return Published(done, replayed=True)
+        parent = snapshot.head.graph_commit_id if snapshot.head else None
+        final = replace(intent, parent_commit_id=parent, graph_id=self._coordinator.table.identity.graph_id)
+        failpoints.hit("publish.before_merge")
+        try:
+            if failpoints.fires("publish.force_contention"):
+                raise RowLevelCasContention("forced")
+            rows = manifest_rows(changes, final)
+            merged = self._coordinator.table.merge_rows(snapshot.lineage, rows, snapshot.manifest_version)
+        except RowLevelCasContention:
+            return None
+        except (NotFound, Storage):
+            self._coordinator.confirm(snapshot)  # files that are gone with their branch are no damage
+            raise
+        failpoints.hit("publish.after_merge")
+        self._coordinator.confirm(snapshot)
+        self._coordinator.landed(snapshot, merged, rows)
+        failpoints.hit("journal.before_append")
+        return Published(self._record(branch, merged.version, final), crowded=merged.crowded, unflushed=merged.unflushed)
 
     def _current(self, branch: str) -> Snapshot:
-        """What a branch shows now, in the current format."""
+        """The present snapshot of a branch, in the current format."""
         snapshot = self._coordinator.fresh(branch)
         if snapshot.stamp == CURRENT_STAMP:
             return snapshot
-        self._coordinator.migrate_lineage(lineage(branch))
+        self._coordinator.migrate_lineage(snapshot.lineage)
         return self._coordinator.fresh(branch)
 
     def _check(
@@ -96,7 +133,7 @@ class ManifestBatchPublisher:
         try:
             check_expected(snapshot, expected)
         except ExpectedVersionMismatch:
-            # Somebody may have rolled this very operation forward while we were paused.
+            # Another process may have rolled this operation forward while this one was paused.
             done = self._coordinator.journal.find(intent.graph_commit_id)
             if done is None:
                 raise
@@ -108,11 +145,13 @@ class ManifestBatchPublisher:
     def _check_undone(
         self, snapshot: Snapshot, changes: Sequence[Change], expected: Mapping[str, Pin], intent: Intent
     ) -> None:
-        """Refuse forks of an operation that somebody took back: they may be gone.
+        """Refuse forks of an operation that a recovery has undone: they may be gone.
 
-        The tables that it did not fork were restored, so their pins tell. Of a fork no pin tells, but a commit does.
+        The tables that it did not fork were restored, which their pins show. No pin shows it for a fork, but a commit does.
         """
-        forks = any(isinstance(each, Update) and each.branch != _branch(expected, each.table_key) for each in changes)
+        forks = any(
+            isinstance(change, PointerUpdate) and change.branch != _branch(expected, change.table_key) for change in changes
+        )
         unchanged = snapshot.head is None or snapshot.head.graph_commit_id == intent.parent_commit_id
         if not forks or unchanged or intent.operation_id is None:
             return
@@ -149,8 +188,7 @@ def _branch(expected: Mapping[str, Pin], table_key: str) -> str | None:
 def check_incarnation(branch: str, expected: str, actual: str) -> None:
     """Refuse a branch that was deleted and made again since."""
     if expected != actual:
-        text = f"the branch `{branch}` was deleted and created again since the write was prepared"
-        raise Conflict(text, reason="branch replaced", hint="read again and repeat the write")
+        raise branch_replaced(branch)
 
 
 def check_expected(snapshot: Snapshot, expected: Mapping[str, Pin]) -> None:

@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.texts import check_name
+from omnigraph_sql.table_keys import TableKey
 
 DEFAULT_SCHEMA = "main"
 _ENCODED = {"%": "%25", ".": "%2E", "$": "%24"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Relation:
     """A relational table or view of a snapshot."""
 
@@ -28,7 +30,7 @@ class Relation:
 
 
 def encode(part: str) -> str:
-    """A part of a key: what would be taken for punctuation is percent-encoded."""
+    """A part of a key, with the characters that separate parts percent-encoded."""
     return "".join(_ENCODED.get(char, char) for char in part)
 
 
@@ -38,17 +40,17 @@ def decode(part: str) -> str:
     return part
 
 
-def table_key(schema: str, name: str) -> str:
-    return f"table:{qualified(schema, name)}"
+def table_key(schema: str, name: str) -> TableKey:
+    return TableKey.of("table", qualified(schema, name))
 
 
-def view_key(schema: str, name: str) -> str:
-    return f"view:{qualified(schema, name)}"
+def view_key(schema: str, name: str) -> TableKey:
+    return TableKey.of("view", qualified(schema, name))
 
 
-def schema_key(name: str) -> str:
+def schema_key(name: str) -> TableKey:
     _check(name, "schema")
-    return f"schema:{encode(name)}"
+    return TableKey.of("schema", encode(name))
 
 
 def qualified(schema: str, name: str) -> str:
@@ -59,33 +61,46 @@ def qualified(schema: str, name: str) -> str:
 
 
 def _check(name: str, what: str) -> None:
-    if not name or not name.isprintable():
+    if not check_name(name, f"the name of the {what}") or not name.isprintable():
         raise BadRequest(f"`{name!r}` cannot be the name of a {what}", hint="use visible characters")
 
 
 def schemas(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     """Schemas by name; the default one is always there."""
-    found: dict[str, dict[str, Any]] = {DEFAULT_SCHEMA: {}}
+    by_name: dict[str, dict[str, Any]] = {DEFAULT_SCHEMA: {}}
     for key, defined in snapshot.definitions.items():
-        kind, _, name = key.partition(":")
-        if kind == "schema" and defined.metadata is not None:
-            found[decode(name)] = dict(defined.metadata)
-    return dict(sorted(found.items()))
+        if TableKey(key).kind == "schema" and defined.metadata is not None:
+            by_name[decode(TableKey(key).name)] = dict(defined.metadata)
+    return dict(sorted(by_name.items()))
 
 
 def relations(snapshot: Snapshot) -> Iterator[Relation]:
     """Tables and views in the order of their keys."""
     for key, entry in snapshot.entries.items():
-        if key.startswith("table:"):
-            schema, _, name = key.removeprefix("table:").partition(".")
-            yield Relation(decode(schema), decode(name), "table", key, entry.row_count, None)
+        if TableKey(key).kind == "table":
+            schema, _, name = TableKey(key).name.partition(".")
+            yield Relation(
+                schema=decode(schema),
+                name=decode(name),
+                kind="table",
+                table_key=key,
+                row_count=entry.row_count,
+                definition=None,
+            )
     for key, defined in sorted(snapshot.definitions.items()):
-        if key.startswith("view:") and defined.metadata is not None:
-            schema, _, name = key.removeprefix("view:").partition(".")
-            yield Relation(decode(schema), decode(name), "view", key, None, dict(defined.metadata))
+        if TableKey(key).kind == "view" and defined.metadata is not None:
+            schema, _, name = TableKey(key).name.partition(".")
+            yield Relation(
+                schema=decode(schema),
+                name=decode(name),
+                kind="view",
+                table_key=key,
+                row_count=None,
+                definition=dict(defined.metadata),
+            )
 
 
 def relation(snapshot: Snapshot, schema: str, name: str) -> Relation | None:
     """A table or view by name."""
     keys = (table_key(schema, name), view_key(schema, name))
-    return next((each for each in relations(snapshot) if each.table_key in keys), None)
+    return next((candidate for candidate in relations(snapshot) if candidate.table_key in keys), None)

@@ -9,32 +9,41 @@ from types import MappingProxyType
 from typing import Any
 
 from omnigraph_sql.errors import Internal, NotFound
-from omnigraph_sql.storage.catalogue import LANDED
+from omnigraph_sql.manifest.texts import readable_commit, readable_definition, readable_evidence
+from omnigraph_sql.storage.manifest_table import LANDED, ManifestPlace, VersionMark
 
 GRAPH_HEAD = "graph_head"
 KNOWN_TYPES = frozenset({"table", "table_version", "table_tombstone", "view", "schema", GRAPH_HEAD})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One table in a snapshot: where it is, and which version of it is visible."""
 
     table_key: str
+    """The key of the table."""
     path: str
+    """Its dataset, relative to the root of the graph."""
     version: int
+    """The visible version of the dataset."""
     branch: str | None
     """The table branch; None for the table's main lineage."""
     row_count: int
+    """Rows of that version."""
     transaction_uuid: str
+    """The transaction that made the version."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """What a write expects of a table: the version, the table branch and the transaction that made it."""
+    """The state of a table that a write expects: the version, the table branch and the transaction that made it."""
 
     version: int
+    """The version."""
     branch: str | None = None
+    """The table branch; None for the table's main lineage."""
     transaction_uuid: str = ""
+    """The transaction that made the version."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,16 @@ class Definition:
     """A view or schema of a snapshot; without metadata it was dropped, and only its revision is left."""
 
     table_key: str
+    """The key: `view:SCHEMA.NAME` or `schema:NAME`."""
     revision: int
+    """How often it was defined or dropped."""
     metadata: Mapping[str, Any] | None
+    """Its definition."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Intent:
-    """What a publish says about its commit; kept in the head row of the manifest."""
+    """The commit of a publish, as it is stored in the head row of the manifest."""
 
     graph_commit_id: str
     parent_commit_id: str | None
@@ -59,85 +71,188 @@ class Intent:
     operation_id: str | None = None
     message: str | None = None
     idempotency_key: str | None = None
+    graph_id: str | None = None
+    """The graph that it was published in."""
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in vars(self).items() if value is not None}, sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Intent:
-        fields = json.loads(text)
-        return cls(**({"parent_commit_id": None} | fields))
+    def from_json(cls, text: str | None) -> Intent:
+        """The intent in a head row. Texts of earlier releases that cannot be stored are made readable."""
+        return cls(**readable_commit(text))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """An immutable map from table to version. Everything that reads gets one."""
 
     branch: str
+    """The branch."""
     manifest_version: int
+    """The version of the manifest."""
     entries: Mapping[str, Entry]
+    """Tables by key: `node:TYPE`, `edge:TYPE`, `table:SCHEMA.NAME`."""
     locations: Mapping[str, str]
+    """Paths of all tables that ever existed, by key."""
     tombstones: Mapping[str, int]
+    """Versions at which tables were dropped, by key."""
     head: Intent | None
+    """What the newest commit of the branch says about itself; None before the first."""
     unknown_types: frozenset[str]
+    """Kinds of manifest rows that this release does not know."""
     stamp: int = 1
     """The format of the manifest."""
     incarnation: str = field(default="", repr=False, compare=False)
-    """Tells a branch from an earlier one of its name."""
+    """Distinguishes a branch from an earlier one of its name, and main from that of another graph."""
+    lineage: str | None = field(default=None, repr=False, compare=False)
+    """The lineage of the branch in the manifest."""
+    mark: VersionMark = field(default=VersionMark(""), repr=False, compare=False)
+    """Distinguishes this version of the manifest from another one of its number."""
     definitions: Mapping[str, Definition] = field(default_factory=lambda: MappingProxyType({}))
     """Views and schemas by key, also those that were dropped."""
     dropped: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
     """The last versions of tables that were dropped."""
 
+    is_past: bool = field(default=False, compare=False)
+    """True if it was asked for by a version or commit: a cleanup may have removed rows of it."""
+
     head_version: int = field(default=0, compare=False)
     """The version at which the head was published; upkeep may have added versions since."""
 
     def entry(self, table_key: str) -> Entry:
-        found = self.entries.get(table_key)
-        if found is None:
+        """The visible version of a table.
+
+        Args:
+            table_key: the table, as `node:TYPE`, `edge:TYPE` or `table:SCHEMA.NAME`.
+
+        Returns:
+            Its path, version and row count.
+
+        Raises:
+            NotFound: the snapshot has no such table.
+
+        Example:
+            >>> graph.snapshot().entry("node:Port").row_count
+            2
+        """
+        entry = self.entries.get(table_key)
+        if entry is None:
             raise NotFound(f"there is no table {table_key} in this snapshot", what="type", name=table_key)
-        return found
+        return entry
 
     @property
     def commit_id(self) -> str:
+        """The id of the commit that it shows.
+
+        Example:
+            >>> graph.snapshot().commit_id == graph.commits()[0].graph_commit_id
+            True
+        """
         return self.head.graph_commit_id if self.head else f"manifest:{self.branch}:v{self.manifest_version}"
 
     def pin(self, table_key: str) -> int:
-        """The visible version; 0 for an unknown table, the greatest tombstone where only tombstones remain.
+        """The visible version of a table, or the revision of a view or schema.
 
-        Of a view or schema it is the revision.
+        Args:
+            table_key: the table, view or schema.
+
+        Returns:
+            The version; the newest tombstone of a table that was dropped; 0 for a key that never existed.
+
+        Example:
+            >>> graph.snapshot().pin("table:main.fees")
+            0
         """
         defined = self.definitions.get(table_key)
         if defined is not None:
             return defined.revision
-        found = self.entries.get(table_key)
-        return found.version if found else self.tombstones.get(table_key, 0)
+        entry = self.entries.get(table_key)
+        return entry.version if entry else self.tombstones.get(table_key, 0)
 
     def expectation(self, table_key: str) -> Pin:
-        """What a write that relies on a key as it is here expects."""
+        """What a write that relies on the present state of a table expects when it is published.
+
+        Args:
+            table_key: the table, view or schema.
+
+        Returns:
+            The version, the table branch and the transaction.
+
+        Example:
+            >>> graph.snapshot().expectation("table:main.fees").version
+            0
+        """
         entry = self.entries.get(table_key)
         return Pin(entry.version, entry.branch, entry.transaction_uuid) if entry else Pin(self.pin(table_key))
 
     def defined(self, table_key: str) -> Definition | None:
-        """A view or schema that exists."""
-        found = self.definitions.get(table_key)
-        return found if found is not None and found.metadata is not None else None
+        """The definition of a view or schema that exists.
+
+        Args:
+            table_key: its key, as `view:SCHEMA.NAME` or `schema:NAME`.
+
+        Returns:
+            The definition; None if there is no such view or schema.
+
+        Example:
+            >>> graph.snapshot().defined("view:main.dear") is None
+            True
+        """
+        definition = self.definitions.get(table_key)
+        return definition if definition is not None and definition.metadata is not None else None
 
     def state(self, table_key: str) -> tuple[Entry | None, int]:
-        """Everything about a key that a write may rely on."""
+        """Everything about a key that a write may rely on.
+
+        Args:
+            table_key: the table, view or schema.
+
+        Returns:
+            Its entry, if it is a table that exists, and its version or revision.
+
+        Example:
+            >>> graph.snapshot().state("table:main.fees")
+            (None, 0)
+        """
         return self.entries.get(table_key), self.pin(table_key)
 
 
 def reconstruct(
-    branch: str, manifest_version: int, rows: Iterable[Mapping[str, Any]], *, stamp: int = 1, incarnation: str = ""
+    branch: str,
+    manifest_version: int,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    stamp: int = 1,
+    place: ManifestPlace | None = None,
+    mark: VersionMark | None = None,
 ) -> Snapshot:
     """The snapshot of one manifest version, from all of its rows."""
     nothing: Mapping[str, Any] = MappingProxyType({})
-    empty = Snapshot(branch, 0, nothing, nothing, nothing, None, frozenset(), stamp, incarnation)
-    return advance(empty, manifest_version, rows, stamp=stamp)
+    where = place or ManifestPlace(None, "")
+    empty = Snapshot(
+        branch=branch,
+        manifest_version=0,
+        entries=nothing,
+        locations=nothing,
+        tombstones=nothing,
+        head=None,
+        unknown_types=frozenset(),
+        stamp=stamp,
+        incarnation=where.incarnation,
+        lineage=where.lineage,
+    )
+    return advance(empty, manifest_version, rows, stamp=stamp, mark=mark)
 
 
-def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, Any]], *, stamp: int) -> Snapshot:
+def advance(
+    base: Snapshot,
+    manifest_version: int,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    stamp: int,
+    mark: VersionMark | None = None,
+) -> Snapshot:
     """The snapshot of a later version, from an earlier one and the rows that were added or replaced since.
 
     Rows are never removed, and a table that a tombstone hides comes back with a later version only.
@@ -158,8 +273,7 @@ def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, A
         elif kind == "table_tombstone":
             tombstones[key] = max(tombstones.get(key, 0), row["table_version"])
         elif kind in ("view", "schema"):
-            text = row["metadata"]
-            definitions[key] = Definition(key, row["table_version"], None if text is None else json.loads(text))
+            definitions[key] = Definition(key, row["table_version"], readable_definition(kind, row["metadata"]))
         elif kind == GRAPH_HEAD:
             head = Intent.from_json(row["metadata"])
             head_version = int(row.get(LANDED, manifest_version))
@@ -172,30 +286,31 @@ def advance(base: Snapshot, manifest_version: int, rows: Iterable[Mapping[str, A
     visible = {key: entries[key] for key in sorted(entries) if entries[key].version > tombstones.get(key, -1)}
     dropped = {key: entry for key, entry in entries.items() if key not in visible}
     return Snapshot(
-        base.branch,
-        manifest_version,
-        MappingProxyType(visible),
-        MappingProxyType(locations),
-        MappingProxyType(tombstones),
-        head,
-        base.unknown_types | unknown,
-        stamp,
-        base.incarnation,
-        MappingProxyType(definitions),
-        MappingProxyType(dropped),
-        head_version,
+        branch=base.branch,
+        manifest_version=manifest_version,
+        entries=MappingProxyType(visible),
+        locations=MappingProxyType(locations),
+        tombstones=MappingProxyType(tombstones),
+        head=head,
+        unknown_types=base.unknown_types | unknown,
+        stamp=stamp,
+        incarnation=base.incarnation,
+        lineage=base.lineage,
+        mark=mark or VersionMark(""),
+        definitions=MappingProxyType(definitions),
+        dropped=MappingProxyType(dropped),
+        head_version=head_version,
     )
 
 
 def _entry(key: str, locations: Mapping[str, str], row: Mapping[str, Any]) -> Entry:
     if key not in locations:
         raise Internal(f"the manifest shows a version of {key} but not where it is")
-    evidence = json.loads(row["metadata"] or "{}")
     return Entry(
-        key,
-        locations[key],
-        row["table_version"],
-        row["table_branch"],
-        row["row_count"],
-        evidence.get("transaction_uuid", ""),
+        table_key=key,
+        path=locations[key],
+        version=row["table_version"],
+        branch=row["table_branch"],
+        row_count=row["row_count"],
+        transaction_uuid=readable_evidence(row["metadata"]),
     )

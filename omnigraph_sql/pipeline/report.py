@@ -1,4 +1,4 @@
-"""What a run did."""
+"""Reports of runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STAGES = ("read", "validate", "stage", "test", "publish")
 
 @dataclass(frozen=True)
 class SourceCount:
-    """How much of a source was read, and how many of its rows were nothing that could be mapped."""
+    """The rows read from a source, and how many of them were malformed and not mapped."""
 
     name: str
     rows: int
@@ -22,7 +22,7 @@ class SourceCount:
 
 @dataclass(frozen=True)
 class TableCount:
-    """The rows of one type: what its mappings gave, and what became of them."""
+    """The rows of one type: mapped, rejected, staged and published."""
 
     table_key: str
     rows: int
@@ -31,32 +31,56 @@ class TableCount:
     published: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunReport:
-    """What a run did. `to_text` is for people, `to_dict` for programs."""
+    """The outcome of a run. `to_text` is for people, `to_dict` for programs.
+
+    Example:
+        >>> report = og.pipeline.run_pipeline("pipeline.yaml", key="monday")
+        >>> report.replayed, og.pipeline.run_pipeline("pipeline.yaml", key="monday").replayed
+        (False, True)
+    """
 
     graph: str
+    """The address of the graph."""
     branch: str
+    """The branch that got the rows."""
     branch_created: bool
+    """Whether the run created the branch."""
     mode: str
+    """How the load treated what was there."""
     engine: str
+    """`local` or `spark`."""
     key: str | None
+    """The idempotency key of the run; None if it has none."""
     replayed: bool
-    """Whether the key was published before: then nothing was read, and `commit` is that first commit."""
+    """True if the key was published before: then nothing was read, and `commit` is the first commit."""
     commit: Commit | None
+    """What was published; None when the run changed nothing."""
     sources: tuple[SourceCount, ...]
+    """Rows read, by source."""
     tables: tuple[TableCount, ...]
+    """Rows mapped, rejected, staged and published, by type."""
     rejected: int
+    """Rows that were left out."""
     rejects: str | None
-    """Where the rejected rows are reported."""
+    """The file with the rejected rows."""
     tests: tuple[str, ...]
     """The tests that passed."""
     seconds: Mapping[str, float]
-    """By stage."""
+    """The duration of each stage."""
     resumed: bool = False
-    """Whether it went on with what a run that was killed had staged."""
+    """True if the run resumed the work of a killed one."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of a successful run."""
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values.
+
+        Example:
+            >>> og.pipeline.run_pipeline("pipeline.yaml").to_dict()["published"]
+            1
+        """
         return {
             "graph": self.graph,
             "branch": self.branch,
@@ -67,25 +91,34 @@ class RunReport:
             "replayed": self.replayed,
             "resumed": self.resumed,
             "commit": None if self.commit is None else self.commit.to_dict(),
-            "sources": [vars(each) for each in self.sources],
-            "tables": [vars(each) for each in self.tables],
-            "rows": sum(each.rows for each in self.sources),
+            "sources": [vars(count) for count in self.sources],
+            "tables": [vars(count) for count in self.tables],
+            "rows": sum(count.rows for count in self.sources),
             "rejected": self.rejected,
-            "staged": sum(each.staged for each in self.tables),
-            "published": sum(each.published for each in self.tables),
+            "staged": sum(count.staged for count in self.tables),
+            "published": sum(count.published for count in self.tables),
             "rejects": self.rejects,
             "tests": list(self.tests),
+            "warnings": list(self.warnings),
             "seconds": {**self.seconds, "total": round(sum(self.seconds.values()), 3)},
         }
 
     def to_text(self) -> str:
-        """A table of what became of the rows, and what was published."""
+        """Return a table of the rows by type and outcome, and the commit.
+
+        Example:
+            >>> print(og.pipeline.run_pipeline("pipeline.yaml").to_text())
+            read 1 rows of ports
+            ...
+            commit ...
+        """
         if self.replayed and self.commit is not None:
             return f"the run {self.key} was published before: nothing to do\ncommit {self.commit.graph_commit_id}\n"
-        lines = [f"read {each.rows} rows of {each.name}" + _malformed(each) for each in self.sources]
+        lines = [f"read {count.rows} rows of {count.name}" + _malformed(count) for count in self.sources]
         rows: list[tuple[str, ...]] = [("type", "rows", "rejected", "staged", "published")]
         rows += [
-            (each.table_key, *map(str, (each.rows, each.rejected, each.staged, each.published))) for each in self.tables
+            (count.table_key, *map(str, (count.rows, count.rejected, count.staged, count.published)))
+            for count in self.tables
         ]
         widths = [max(len(row[place]) for row in rows) for place in range(5)]
         lines += ["", *("  ".join(_padded(row, widths)).rstrip() for row in rows), ""]
@@ -94,7 +127,8 @@ class RunReport:
         if self.branch_created:
             lines.append(f"created the branch {self.branch}")
         if self.rejected:
-            lines.append(f"left out {self.rejected} rows" + ("" if self.rejects is None else f"; see {self.rejects}"))
+            rows_left_out = f"{self.rejected} {'row' if self.rejected == 1 else 'rows'}"
+            lines.append(f"left out {rows_left_out}" + ("" if self.rejects is None else f"; see {self.rejects}"))
         if self.tests:
             lines.append(f"passed {len(self.tests)} {'test' if len(self.tests) == 1 else 'tests'}")
         spent = ", ".join(f"{stage} {self.seconds[stage]:.1f} s" for stage in STAGES if stage in self.seconds)

@@ -1,7 +1,8 @@
-"""What a `pipeline.yaml` says: sources, how their rows become nodes and edges, and what is done with the outcome."""
+"""The declaration of a pipeline, `pipeline.yaml`: sources, mappings of their rows to nodes and edges, rejects and tests."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,20 +11,22 @@ from typing import Any, Final, Literal
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.diagnostics import did_you_mean, listing
+from omnigraph_sql.arguments import checked, path
+from omnigraph_sql.choices import LoadMode
 from omnigraph_sql.errors import BadRequest
-from omnigraph_sql.planner.mapping import SYSTEM, Keep, RowMapping, check_expression, check_type, columns_read
-from omnigraph_sql.project import YamlChecker, read_yaml
-from omnigraph_sql.writes.load import MODES, LoadMode
-from omnigraph_sql.writes.rejects import checked_limit
+from omnigraph_sql.sqltext.row_mapping import SYSTEM, Keep, RowMapping, check_expression, check_type, columns_read
+from omnigraph_sql.writes.load.loads import MODES
+from omnigraph_sql.writes.load.rejects import checked_limit
+from omnigraph_sql.yaml_files import YamlChecker, read_yaml
 
 FILE_FORMATS: Final = ("jsonl", "csv", "parquet")
 TEXT_FORMATS: Final = ("jsonl", "csv")
-"""Formats whose values are written as texts."""
+"""Formats whose values are texts."""
 POSTGRES: Final = "postgres"
 JDBC: Final = "jdbc"
 """Any database that Spark has a driver for."""
 _JDBC_OPTIONS: Final = {"uri": ("url",), "table": ("dbtable", "query")}
-"""What else may say it."""
+"""The options of Spark that may replace each key."""
 _TOP = ("graph", "branch", "base", "mode", "message", "key", "sources", "nodes", "edges", "rejects", "tests")
 _SOURCE = ("format", "path", "uri", "table", "options", "columns")
 _NODE = ("type", "from", "columns", "where", "dedupe")
@@ -34,9 +37,9 @@ _FORMAT = re.compile(r"[A-Za-z][\w.\-]*", re.ASCII)
 Kind = Literal["node", "edge"]
 
 
-@dataclass(frozen=True)
-class Source:
-    """Rows that come from elsewhere."""
+@dataclass(frozen=True, kw_only=True)
+class PipelineSource:
+    """A source of rows: files, a table of a database, or a format of Spark."""
 
     name: str
     format: str
@@ -44,7 +47,7 @@ class Source:
     paths: tuple[str, ...] = ()
     """Files and patterns, absolute or with a scheme."""
     uri: str | None = field(default=None, repr=False)
-    """The address of a database. May hold a password, so it is not shown."""
+    """The address of a database. It may hold a password, so `repr` omits it."""
     table: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -52,21 +55,21 @@ class Source:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are written as texts."""
+        """True if its values are texts."""
         return self.format in TEXT_FORMATS
 
     @property
     def is_local(self) -> bool:
-        """Whether it can be read without Spark."""
+        """True if it can be read without Spark."""
         return self.format in (*FILE_FORMATS, POSTGRES)
 
 
 @dataclass(frozen=True)
-class Target:
-    """A type that gets rows of a source."""
+class PipelineTarget:
+    """A type and the mapping that fills it from a source."""
 
     place: str
-    """Where the file says so: `nodes[0]`."""
+    """Its place in the file: `nodes[0]`."""
     kind: Kind
     type: str
     source: str
@@ -79,11 +82,11 @@ class Target:
 
 @dataclass(frozen=True)
 class RejectRule:
-    """What becomes of rows that break a rule."""
+    """The report of rows that break a rule, and their limit."""
 
     to: Path | None
     limit: int | str
-    """How many may be left out: a number, or a share as `0.5%`."""
+    """The number of rows that may be rejected, or their share as `0.5%`."""
 
 
 @dataclass(frozen=True)
@@ -94,34 +97,66 @@ class DataTest:
     sql: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """What a file says."""
+    """A declared pipeline.
+
+    Example:
+        >>> declared = og.pipeline.load_pipeline("pipeline.yaml")
+        >>> [(target.type, target.source) for target in declared.targets]
+        [('Port', 'ports')]
+    """
 
     path: Path
+    """The file, absolute."""
     graph: str
+    """The address of the graph."""
     branch: str
+    """The branch that gets the rows."""
     base: str | None
+    """The branch that a missing one starts from; None if the branch must exist."""
     mode: LoadMode
+    """How the load treats what is there."""
     message: str | None
+    """A note for the history."""
     key: str | None
-    sources: Mapping[str, Source]
-    targets: tuple[Target, ...]
+    """The idempotency key, if the file sets one."""
+    sources: Mapping[str, PipelineSource]
+    """Sources by name."""
+    targets: tuple[PipelineTarget, ...]
     """Nodes, then edges, each in the order of the file."""
     rejects: RejectRule | None
+    """What becomes of rows that break a rule; None if the first of them fails the run."""
     tests: tuple[DataTest, ...]
+    """Tests of the data before it is published."""
     document: Mapping[str, Any] = field(repr=False, compare=False)
-    """The file as it was read, with the variables of the environment in it."""
+    """The content of the file, with environment variables substituted."""
 
 
+@checked(path=path)
 def load_pipeline(path: str | Path) -> Pipeline:
-    """The pipeline of a file. Raises `NotFound` or `Configuration`, which name the place in the file."""
-    found = Path(path).expanduser().absolute()
-    return _Reader(found).pipeline(read_yaml(found))
+    """Read the pipeline of a file.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The pipeline.
+
+    Raises:
+        Configuration: the file is not valid; the message names the place.
+        NotFound: there is no such file.
+
+    Example:
+        >>> og.pipeline.load_pipeline("pipeline.yaml").mode
+        'merge'
+    """
+    file = Path(os.path.abspath(os.path.expanduser(path)))
+    return _Reader(file).pipeline(read_yaml(file))
 
 
 def check_types(pipeline: Pipeline, catalog: Catalog) -> None:
-    """Raise if a target names a type or property that the graph does not have, or lacks one that it needs."""
+    """Raise if a target names an unknown type or property, or does not map a required property."""
     checker = _Reader(pipeline.path)
     for target in pipeline.targets:
         types: Mapping[str, NodeType | EdgeType] = catalog.nodes if target.kind == "node" else catalog.edges
@@ -129,22 +164,22 @@ def check_types(pipeline: Pipeline, catalog: Catalog) -> None:
         if type_ is None:
             hint = did_you_mean(target.type, types) or f"the graph has {listing(types) or 'none'}"
             checker.refuse(f"{target.place}.type", f"is no {target.kind} type of the graph: {target.type}", hint)
-        own = ("id", "src", "dst") if target.kind == "edge" else ("id",)
+        system_columns = ("id", "src", "dst") if target.kind == "edge" else ("id",)
         for name in target.mapping.columns:
-            if name not in own and name not in type_.properties:
+            if name not in system_columns and name not in type_.properties:
                 hint = did_you_mean(name, (*type_.properties, "id")) or f"{target.type} has {listing(type_.properties)}"
                 checker.refuse(f"{target.place}.columns.{name}", f"is no property of {target.type}", hint)
-        for name in _lacking(type_, target.mapping.columns):
+        for name in _unmapped(type_, target.mapping.columns):
             hint = f"write {name}: EXPRESSION, or give the property a default"
             checker.refuse(f"{target.place}.columns", f"lacks `{name}`, without which there is no {target.type}", hint)
 
 
-def _lacking(type_: NodeType | EdgeType, columns: Mapping[str, str]) -> list[str]:
-    """Properties that every row must have, and that nothing fills. Vectors may be computed from a text."""
+def _unmapped(type_: NodeType | EdgeType, columns: Mapping[str, str]) -> list[str]:
+    """Return the required properties that no column fills. A vector with `@embed` is computed, so it is not required."""
     return [
         name
-        for name, each in type_.properties.items()
-        if name not in columns and not each.type.nullable and each.default is None and each.embed is None
+        for name, prop in type_.properties.items()
+        if name not in columns and not prop.type.nullable and prop.default is None and prop.embed is None
     ]
 
 
@@ -152,35 +187,35 @@ class _Reader(YamlChecker):
     """Checks a file key by key."""
 
     def pipeline(self, parsed: Any) -> Pipeline:
-        given = self.filled("", self.mapping({} if parsed is None else parsed, "", _TOP))
-        sources = self._sources(given.get("sources"))
-        mode = self._text(given, "mode", "", "append")
+        document = self.filled("", self.mapping({} if parsed is None else parsed, "", _TOP))
+        sources = self._sources(document.get("sources"))
+        mode = self._text(document, "mode", "", "append")
         if mode not in MODES:
             self.refuse("mode", f"is not a load mode: {mode}", did_you_mean(mode, MODES) or f"use {listing(MODES)}")
         return Pipeline(
-            self.path,
-            self._address(self._required(given, "graph", "")),
-            self._text(given, "branch", "", "main"),
-            self._text(given, "base", "", None),
-            next(each for each in MODES if each == mode),
-            self._text(given, "message", "", None),
-            self._text(given, "key", "", None),
-            sources,
-            self._targets(given, sources),
-            self._rejects(given.get("rejects")),
-            self._tests(given.get("tests")),
-            given,
+            path=self.path,
+            graph=self._address(self._required(document, "graph", "")),
+            branch=self._text(document, "branch", "", "main"),
+            base=self._text(document, "base", "", None),
+            mode=next(load_mode for load_mode in MODES if load_mode == mode),
+            message=self._text(document, "message", "", None),
+            key=self._text(document, "key", "", None),
+            sources=sources,
+            targets=self._targets(document, sources),
+            rejects=self._rejects(document.get("rejects")),
+            tests=self._tests(document.get("tests")),
+            document=document,
         )
 
-    def _sources(self, given: Any) -> dict[str, Source]:
-        entries = self.mapping(given if given is not None else {}, "sources", None)
+    def _sources(self, value: Any) -> dict[str, PipelineSource]:
+        entries = self.mapping(value if value is not None else {}, "sources", None)
         if not entries:
             self.refuse("sources", "is missing or empty", "name at least one source, with its format and path")
         return {name: self._source(name, entry) for name, entry in entries.items()}
 
-    def _source(self, name: str, given: Any) -> Source:
+    def _source(self, name: str, value: Any) -> PipelineSource:
         key = f"sources.{name}"
-        entry = self.mapping(given, key, _SOURCE)
+        entry = self.mapping(value, key, _SOURCE)
         form = self._required(entry, "format", key)
         if not _FORMAT.fullmatch(form):
             self.refuse(
@@ -190,9 +225,9 @@ class _Reader(YamlChecker):
         paths = self._paths(entry.get("path"), f"{key}.path")
         options = self.mapping(entry.get("options") or {}, f"{key}.options", None)
         if form in (POSTGRES, JDBC):
-            for each in ("uri", "table"):
-                if form == POSTGRES or not any(name in options for name in _JDBC_OPTIONS[each]):
-                    self._required(entry, each, key)
+            for field_name in ("uri", "table"):
+                if form == POSTGRES or not any(option in options for option in _JDBC_OPTIONS[field_name]):
+                    self._required(entry, field_name, key)
             if paths:
                 self.refuse(f"{key}.path", f"is not for {form}", "give uri and table")
         elif uri is not None or table is not None:
@@ -202,35 +237,45 @@ class _Reader(YamlChecker):
             self.refuse(f"{key}.path", "is missing", "give a path, a pattern, or a list of them")
         if entry.get("columns") and form not in TEXT_FORMATS:
             self.refuse(f"{key}.columns", f"is not for {form}, whose values have types", "cast them in the expressions")
-        return Source(name, form, paths, uri, table, options, self._declared(entry.get("columns"), f"{key}.columns"))
+        return PipelineSource(
+            name=name,
+            format=form,
+            paths=paths,
+            uri=uri,
+            table=table,
+            options=options,
+            columns=self._declared_types(entry.get("columns"), f"{key}.columns"),
+        )
 
-    def _declared(self, given: Any, key: str) -> dict[str, str]:
-        entries = self.mapping(given if given is not None else {}, key, None)
-        found = {}
+    def _declared_types(self, value: Any, key: str) -> dict[str, str]:
+        entries = self.mapping(value if value is not None else {}, key, None)
+        types = {}
         for name, kind in entries.items():
             if name in SYSTEM:
                 self.refuse(f"{key}.{name}", "is reserved", "rename the column in the source")
             if not isinstance(kind, str):
                 self.refuse(f"{key}.{name}", "is not a text", "write a type of SQL, as BIGINT or DATE")
-            with self._placed(f"{key}.{name}"):
-                found[name] = check_type(kind)
-        return found
+            with _RefusedAt(self, f"{key}.{name}"):
+                types[name] = check_type(kind)
+        return types
 
-    def _targets(self, given: Mapping[str, Any], sources: Mapping[str, Source]) -> tuple[Target, ...]:
-        found: list[Target] = []
+    def _targets(self, document: Mapping[str, Any], sources: Mapping[str, PipelineSource]) -> tuple[PipelineTarget, ...]:
+        targets: list[PipelineTarget] = []
         sections: tuple[tuple[str, Kind], ...] = (("nodes", "node"), ("edges", "edge"))
         for section, kind in sections:
-            entries = given.get(section)
+            entries = document.get(section)
             if not isinstance(entries, list | None):
                 self.refuse(section, "is not a list", "write a list of targets, each with type, from and columns")
             for at, entry in enumerate(entries or ()):
-                found.append(self._target(f"{section}[{at}]", kind, entry, sources, found))
-        if not found:
+                targets.append(self._target(f"{section}[{at}]", kind, entry, sources, targets))
+        if not targets:
             self.refuse("nodes", "is missing, and so is `edges`", "name at least one type that gets rows")
-        return tuple(found)
+        return tuple(targets)
 
-    def _target(self, place: str, kind: Kind, given: Any, sources: Mapping[str, Source], before: Sequence[Target]) -> Target:
-        entry = self.mapping(given, place, _EDGE if kind == "edge" else _NODE)
+    def _target(
+        self, place: str, kind: Kind, value: Any, sources: Mapping[str, PipelineSource], before: Sequence[PipelineTarget]
+    ) -> PipelineTarget:
+        entry = self.mapping(value, place, _EDGE if kind == "edge" else _NODE)
         type_, name = self._required(entry, "type", place), self._required(entry, "from", place)
         if name not in sources:
             hint = did_you_mean(name, sources) or f"there are {listing(sources)}"
@@ -246,13 +291,13 @@ class _Reader(YamlChecker):
         if where is not None:
             self._expression(where, f"{place}.where")
         keep = self._dedupe(entry.get("dedupe"), f"{place}.dedupe", columns)
-        tells = all(each.source != name for each in before)
-        mapping = RowMapping(columns, frozenset({"id", "src", "dst"} & columns.keys()), where, keep, tells)
+        is_first_of_source = all(target.source != name for target in before)
+        mapping = RowMapping(columns, frozenset({"id", "src", "dst"} & columns.keys()), where, keep, is_first_of_source)
         self._check_columns(place, mapping, sources[name])
-        return Target(place, kind, type_, name, mapping)
+        return PipelineTarget(place, kind, type_, name, mapping)
 
-    def _check_columns(self, place: str, mapping: RowMapping, source: Source) -> None:
-        """Lines of JSON have no header: there the declared columns, if there are any, are all that may be read."""
+    def _check_columns(self, place: str, mapping: RowMapping, source: PipelineSource) -> None:
+        """Refuse ambiguous, reserved and undeclared columns. Lines of JSON have no header, so declared columns are all."""
         read = columns_read(mapping)
         for name in read:
             if source.format == "jsonl" and any(name != other and name.lower() == other.lower() for other in read):
@@ -265,29 +310,29 @@ class _Reader(YamlChecker):
                 hint = did_you_mean(name, source.columns) or f"declare it in sources.{source.name}.columns"
                 self.refuse(place, f"reads the column `{name}`, which the source `{source.name}` does not declare", hint)
 
-    def _columns(self, given: Any, key: str) -> dict[str, str]:
-        if isinstance(given, list):
-            given = {each if isinstance(each, str) else str(each): None for each in given}
-        entries = self.mapping({} if given is None else given, key, None)
-        found = {}
+    def _columns(self, value: Any, key: str) -> dict[str, str]:
+        if isinstance(value, list):
+            value = {name if isinstance(name, str) else str(name): None for name in value}
+        entries = self.mapping({} if value is None else value, key, None)
+        columns = {}
         for name, expression in entries.items():
             text = f'"{name}"' if expression is None else expression
             if isinstance(text, bool | int | float):
                 text = str(text)
-            found[name] = self._expression(text, f"{key}.{name}")
-        return found
+            columns[name] = self._expression(text, f"{key}.{name}")
+        return columns
 
     def _expression(self, text: Any, key: str) -> str:
         if not isinstance(text, str):
             self.refuse(key, "is not a text", "write an expression of SQL, in quotes if YAML takes it for something else")
-        with self._placed(key):
+        with _RefusedAt(self, key):
             check_expression(text)
         return text
 
-    def _dedupe(self, given: Any, key: str, columns: Mapping[str, str]) -> Keep | None:
-        if given is None:
+    def _dedupe(self, value: Any, key: str, columns: Mapping[str, str]) -> Keep | None:
+        if value is None:
             return None
-        entry = self.mapping(given, key, _DEDUPE)
+        entry = self.mapping(value, key, _DEDUPE)
         by = entry.get("by")
         by = [by] if isinstance(by, str) else by
         if not isinstance(by, list) or not by:
@@ -304,10 +349,10 @@ class _Reader(YamlChecker):
             self.refuse(f"{key}.keep", f"is neither first nor last: {keep}", "write first or last")
         return Keep(tuple(by), order, keep == "last")
 
-    def _rejects(self, given: Any) -> RejectRule | None:
-        if given is None:
+    def _rejects(self, value: Any) -> RejectRule | None:
+        if value is None:
             return None
-        entry = self.mapping(given, "rejects", ("to", "max"))
+        entry = self.mapping(value, "rejects", ("to", "max"))
         to, limit = self._text(entry, "to", "rejects", None), entry.get("max", 0)
         if isinstance(limit, bool) or not isinstance(limit, int | str):
             self.refuse("rejects.max", f"is neither a number of rows nor a share: {limit}", "write 100 or 0.5%")
@@ -317,53 +362,53 @@ class _Reader(YamlChecker):
             self.refuse("rejects.max", f"is neither a number of rows nor a share: {limit}", error.hint)
         if to is not None and Path(to).suffix not in (".jsonl", ".parquet"):
             self.refuse("rejects.to", f"is neither .jsonl nor .parquet: {to}", "the suffix decides how rejects are written")
-        return RejectRule(None if to is None else self.path.parent / Path(to).expanduser(), limit)
+        if to is not None and "://" in to:
+            hint = "name a file of this machine, and copy it to the object store"
+            self.refuse("rejects.to", f"is an address, and rejects go to files of this machine: {to}", hint)
+        return RejectRule(None if to is None else self.path.parent / os.path.expanduser(to), limit)
 
-    def _tests(self, given: Any) -> tuple[DataTest, ...]:
-        if not isinstance(given, list | None):
+    def _tests(self, value: Any) -> tuple[DataTest, ...]:
+        if not isinstance(value, list | None):
             self.refuse("tests", "is not a list", "write a list of tests, each with name and sql")
-        found: list[DataTest] = []
-        for at, each in enumerate(given or ()):
+        tests: list[DataTest] = []
+        for at, item in enumerate(value or ()):
             key = f"tests[{at}]"
-            entry = self.mapping(each, key, ("name", "sql"))
+            entry = self.mapping(item, key, ("name", "sql"))
             test = DataTest(self._required(entry, "name", key), self._required(entry, "sql", key))
-            if any(test.name == other.name for other in found):
+            if any(test.name == other.name for other in tests):
                 self.refuse(f"{key}.name", f"is given twice: {test.name}", "give each test a name of its own")
-            found.append(test)
-        return tuple(found)
+            tests.append(test)
+        return tuple(tests)
 
-    def _paths(self, given: Any, key: str) -> tuple[str, ...]:
-        entries = [] if given is None else given if isinstance(given, list) else [given]
-        for at, each in enumerate(entries):
-            if not isinstance(each, str) or not each:
-                self.refuse(f"{key}[{at}]" if isinstance(given, list) else key, "is not a text", "write a path or a pattern")
-        return tuple(self._address(each) for each in entries)
+    def _paths(self, value: Any, key: str) -> tuple[str, ...]:
+        entries = [] if value is None else value if isinstance(value, list) else [value]
+        for at, entry in enumerate(entries):
+            if not isinstance(entry, str) or not entry:
+                self.refuse(f"{key}[{at}]" if isinstance(value, list) else key, "is not a text", "write a path or a pattern")
+        return tuple(self._address(entry) for entry in entries)
 
     def _address(self, text: str) -> str:
-        """A path that begins beside the file, unless it is absolute or an address."""
-        return text if "://" in text else str(self.path.parent / Path(text).expanduser())
+        """Resolve a relative path from the directory of the file; keep addresses."""
+        return text if "://" in text else str(self.path.parent / os.path.expanduser(text))
 
     def _required(self, entry: Mapping[str, Any], name: str, key: str) -> str:
-        found: str | None = self._text(entry, name, key, None)
-        if found is None:
+        text: str | None = self._text(entry, name, key, None)
+        if text is None:
             self.refuse(f"{key}.{name}" if key else name, "is missing", f"write {name}: …")
-        return found
+        return text
 
     def _text(self, entry: Mapping[str, Any], name: str, key: str, default: Any) -> Any:
-        found = entry.get(name)
-        if found is None:
+        value = entry.get(name)
+        if value is None:
             return default
-        if not isinstance(found, str) or not found:
+        if not isinstance(value, str) or not value:
             self.refuse(f"{key}.{name}" if key else name, "is not a text", "write a text, in quotes if needed")
-        return found
-
-    def _placed(self, key: str) -> _Placed:
-        return _Placed(self, key)
+        return value
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """What is refused inside is wrong with a key of the file."""
+class _RefusedAt:
+    """Names a key of the file in errors that are raised inside."""
 
     reader: _Reader
     key: str

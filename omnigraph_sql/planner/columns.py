@@ -1,4 +1,4 @@
-"""Functions of a plan that are about the columns of one table: values by position, and what is known of them."""
+"""Functions of a plan over the columns of one table: values, dictionary codes and conditions by position."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from omnigraph_compiler import PropType
 from omnigraph_sql.planner.conditions import Simple
+from omnigraph_sql.table_keys import TableKey
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Get:
 
     @property
     def wish(self) -> str:
-        return f"{_type(self.table_key)}_{self.column}{'_key' if self.comparable else ''}"
+        return f"{TableKey(self.table_key).name}_{self.column}{'_key' if self.comparable else ''}"
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -39,7 +40,7 @@ class IdRank:
 
     @property
     def wish(self) -> str:
-        return f"{_type(self.table_key)}_rank"
+        return f"{TableKey(self.table_key).name}_rank"
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -95,7 +96,7 @@ class Numbered:
 
 
 def _wish(places: tuple[Place, ...]) -> str:
-    return "_".join(f"{_type(key)}_{column}" for key, column in places)
+    return "_".join(f"{TableKey(key).name}_{column}" for key, column in places)
 
 
 def _shown(places: tuple[Place, ...]) -> str:
@@ -111,7 +112,8 @@ class Holds:
 
     @property
     def wish(self) -> str:
-        return f"{_type(self.table_key)}_with_{'_'.join(dict.fromkeys(each.property for each in self.conditions))}"
+        properties = dict.fromkeys(condition.property for condition in self.conditions)
+        return f"{TableKey(self.table_key).name}_with_{'_'.join(properties)}"
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -119,7 +121,3 @@ class Holds:
 
     def __str__(self) -> str:
         return f"whether {self.table_key} has {' and '.join(map(str, self.conditions))}"
-
-
-def _type(table_key: str) -> str:
-    return table_key.partition(":")[2]

@@ -1,4 +1,4 @@
-"""Conditions that a relation can see to itself: plain comparisons of a property with a value."""
+"""Plain conditions, which a relation applies itself: comparisons of a property with a value."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from omnigraph_compiler import PropType, ir
+from omnigraph_sql.comparison import COMPARATORS
 
-MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ELSEWHERE = ("Bool", "Blob")
 
 
@@ -28,22 +28,22 @@ class Simple:
 
 def split(filters: Sequence[ir.Compare]) -> tuple[tuple[Simple, ...], tuple[ir.Compare, ...]]:
     """The plain comparisons among conditions on one variable, and the others."""
-    found, rest = [], []
+    plain, rest = [], []
     for condition in filters:
         simple = _simple(condition)
         if simple is None:
             rest.append(condition)
         else:
-            found.append(simple)
-    return tuple(found), tuple(rest)
+            plain.append(simple)
+    return tuple(plain), tuple(rest)
 
 
 def _simple(condition: ir.Compare) -> Simple | None:
     left, op, right = condition.left, condition.op, condition.right
-    if op not in MIRRORED:
+    if op not in COMPARATORS:
         return None
     if _is_value(left) and isinstance(right, ir.PropertyRef):
-        return _plain(right, MIRRORED[op], left)
+        return _plain(right, COMPARATORS[op].mirrored, left)
     if _is_value(right) and isinstance(left, ir.PropertyRef):
         return _plain(left, op, right)
     return None

@@ -1,4 +1,4 @@
-"""How many rows to expect, from the sizes of tables and the kinds of conditions. Only ever about speed."""
+"""Estimates of rows from the sizes of tables and the kinds of conditions. They affect speed only."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _EQUAL = 0.05
 _OTHER = 0.33
 _NEGATION = 0.5
 _ROW = 16.0
-"""A row of a walk is taken to cost as much as sending a weight along so many edges: a guess, not measured."""
+"""The cost of one row of a walk, in edges that a weight is sent along: a guess, not measured."""
 
 
 def selectivity(condition: ir.Compare, size: float = 1.0) -> float:
     """The share of rows that a condition is expected to keep; there are the more values the larger a table is."""
     if isinstance(condition.left, ir.TextMatch):
         return _OTHER
-    kinds = [each.type for each in (condition.left, condition.right) if isinstance(each, ir.PropertyRef)]
+    kinds = [side.type for side in (condition.left, condition.right) if isinstance(side, ir.PropertyRef)]
     values = [len(kind.enum_values) for kind in kinds if kind.enum_values]
     if condition.op != "=":
         return _OTHER
@@ -30,16 +30,16 @@ def selectivity_of(op: str) -> float:
 
 
 def key_values(catalog: Catalog, vertex: Vertex) -> tuple[ir.ParamRef | ir.Constant, ...] | None:
-    """The values given for the whole key of a vertex, if they are."""
+    """The values that a vertex compares its whole key with, if it does."""
     key = catalog.nodes[vertex.type].key
-    given = {
-        each.left.property: each.right
-        for each in vertex.filters
-        if each.op == "=" and isinstance(each.left, ir.PropertyRef) and isinstance(each.right, ir.ParamRef | ir.Constant)
+    values = {
+        equal.left.property: equal.right
+        for equal in vertex.filters
+        if equal.op == "=" and isinstance(equal.left, ir.PropertyRef) and isinstance(equal.right, ir.ParamRef | ir.Constant)
     }
-    if key is None or not all(name in given for name in key):
+    if key is None or not all(name in values for name in key):
         return None
-    return tuple(given[name] for name in key)
+    return tuple(values[name] for name in key)
 
 
 class Estimate:
@@ -69,60 +69,60 @@ class Estimate:
         return max(1.0, self.facts.rows(f"edge:{edge}"))
 
     def edges_left(self, link: Link) -> float:
-        """The edges that the conditions of a link leave."""
-        found = self.edges(link.edge)
+        """The edges that satisfy the conditions of a link."""
+        edges = self.edges(link.edge)
         for condition in link.filters:
-            found *= selectivity(condition, found)
-        return found
+            edges *= selectivity(condition, edges)
+        return edges
 
     def fan_out(self, link: Link, start: Vertex, end: Vertex) -> float:
-        """How many rows one row becomes along a link."""
+        """The number of rows that one row becomes along a link."""
         around = self.edges_left(link) * (2.0 if link.direction == "both" else 1.0) / self.size(start)
         reached = sum(around**hops for hops in range(link.minimum, min(link.maximum, 12) + 1))
         return min(reached, self.size(end)) * self.share(end)
 
     def support(self, vertex: Vertex, branches: Iterable[Branch]) -> float:
-        """How many nodes a vertex allows that what hangs on it leaves."""
-        found = self.nodes(vertex)
+        """The number of nodes that satisfy the conditions of a vertex and match its branches."""
+        nodes = self.nodes(vertex)
         for branch in branches:
-            found *= min(1.0, self._ways(branch, vertex))
-        return max(found, 1.0)
+            nodes *= min(1.0, self._ways(branch, vertex))
+        return max(nodes, 1.0)
 
     def _ways(self, branch: Branch, parent: Vertex) -> float:
-        """In how many ways a branch matches, for one node."""
+        """The number of matches of a branch at one node."""
         ways = self.edges(branch.edge) / self.size(parent) * self.share(branch.tree.vertex)
         for condition in branch.conditions:
             ways *= selectivity_of(condition.op)
-        for each in branch.tree.branches:
-            ways *= self._ways(each, branch.tree.vertex)
+        for deeper in branch.tree.branches:
+            ways *= self._ways(deeper, branch.tree.vertex)
         return ways
 
     def walking(self, branch: Branch, parent: Vertex) -> float:
-        """What it costs to walk along a branch from one node."""
+        """The cost of walking along a branch from one node."""
         return _ROW * self._walked(branch, parent)
 
     def _walked(self, branch: Branch, parent: Vertex) -> float:
         width = self.edges(branch.edge) / self.size(parent)
         further = width * self.share(branch.tree.vertex)
-        return width + further * sum(self._walked(each, branch.tree.vertex) for each in branch.tree.branches)
+        return width + further * sum(self._walked(deeper, branch.tree.vertex) for deeper in branch.tree.branches)
 
     def finding(self, vertex: Vertex) -> float:
-        """What it costs to find the nodes that a vertex allows."""
+        """The cost of finding the nodes that a vertex allows."""
         few = key_values(self.catalog, vertex) is not None
         return 0.0 if few or vertex.is_free else self.size(vertex)
 
     def weighing(self, branch: Branch, parent: Vertex) -> float:
-        """What it costs to know the weights that a branch gives to the nodes of its parent: sent to all, or walked for."""
+        """The cost of the weights that a branch gives to the nodes of its parent: sent to all, or collected by walks."""
         if not is_walkable((branch,)):
             return self.sending(branch)
         return min(self.sending(branch), self.nodes(parent) * self.walking(branch, parent))
 
     def sending(self, branch: Branch) -> float:
-        """What it costs to send weights along a branch, once for all nodes."""
+        """The cost of sending weights along a branch, once for all nodes."""
         tree = branch.tree
         if is_degree(branch):
             return 0.0
-        deeper = sum(self.sending(each) for each in tree.branches)
+        deeper = sum(self.sending(inner) for inner in tree.branches)
         own = self.finding(tree.vertex)
         sent = self.support(tree.vertex, tree.branches) / self.size(tree.vertex)
         reached = self.edges(branch.edge) * (1.0 if branch.conditions else sent)
@@ -130,10 +130,10 @@ class Estimate:
 
 
 def is_degree(branch: Branch) -> bool:
-    """Whether a branch asks for nothing but a neighbour."""
+    """True if a branch is a hop without conditions."""
     return branch.tree.vertex.is_free and not branch.tree.branches and not branch.conditions
 
 
 def is_walkable(branches: tuple[Branch, ...]) -> bool:
-    """Whether all conditions on the way are plain, so that they can be seen to for any nodes at any time."""
+    """True if all conditions on the way are plain comparisons, which can be evaluated for any nodes at any time."""
     return all(branch.is_plain for branch in branches)

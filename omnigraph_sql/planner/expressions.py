@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlglot import exp
 
 from omnigraph_compiler import PropType, ir
 from omnigraph_compiler.types import FLOATS, INTEGERS, NUMERIC
+from omnigraph_sql.comparison import COMPARATORS
 from omnigraph_sql.errors import BadRequest
-from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner import plan_functions as fn
 from omnigraph_sql.planner.plan import Draft, Frame, column, slot
 from omnigraph_sql.planner.values import Compared, Decided, Listed, Member, Plain
-
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_OPERATORS: dict[str, Any] = {
-    "=": exp.EQ,
-    "!=": exp.NEQ,
-    "<": exp.LT,
-    "<=": exp.LTE,
-    ">": exp.GT,
-    ">=": exp.GTE,
-}
+from omnigraph_sql.sqltext.comparison_nodes import COMPARISON_NODES
 
 
 def compare(draft: Draft, frame: Frame, compare: ir.Compare) -> exp.Expression:
     """A comparison that keeps a row iff it is true."""
     left, op, right = compare.left, compare.op, compare.right
-    left_is_value, right_is_value = (isinstance(each, ir.ParamRef | ir.Constant) for each in (left, right))
+    left_is_value, right_is_value = (isinstance(side, ir.ParamRef | ir.Constant) for side in (left, right))
     if left_is_value and right_is_value:
         return draft.value(Decided(left, op, right))  # type: ignore[arg-type]
     if op == "contains":
@@ -38,7 +28,7 @@ def compare(draft: Draft, frame: Frame, compare: ir.Compare) -> exp.Expression:
     if isinstance(left, ir.IdRef) and isinstance(right, ir.IdRef):
         return binary(op, slot(left.variable), slot(right.variable))
     if left_is_value:
-        return _against(draft, frame, right, _MIRRORED[op], left)
+        return _against(draft, frame, right, COMPARATORS[op].mirrored, left)
     if right_is_value:
         return _against(draft, frame, left, op, right)
     kinds = (_scalar(left), _scalar(right))
@@ -141,8 +131,8 @@ def sort_key(draft: Draft, frame: Frame, expr: ir.Expr) -> exp.Expression:
 
 
 def binary(op: str, left: exp.Expression, right: exp.Expression) -> exp.Expression:
-    made: exp.Expression = _OPERATORS[op](this=left, expression=right)
-    return made
+    comparison: exp.Expression = COMPARISON_NODES[op](this=left, expression=right)
+    return comparison
 
 
 def _type(expr: ir.Expr) -> PropType:

@@ -1,9 +1,9 @@
-"""A query between its IR and its SQL: a pattern of variables and traversals, what hangs on it, and the steps to match it."""
+"""A query between its IR and its SQL: a pattern of variables and traversals, and the steps to match it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
@@ -11,8 +11,6 @@ from omnigraph_compiler import ir
 from omnigraph_sql.planner.conditions import Simple, split
 
 Direction: TypeAlias = ir.Direction
-
-_OPPOSITE: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,9 @@ class Vertex:
     variable: str
     type: str
     filters: tuple[ir.Compare, ...] = ()
-    negations: tuple[Negation, ...] = ()
+    negations: tuple[NegatedPattern, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    """Subtrees that were pruned from the pattern here: a row counts as often as they can be matched."""
 
     @property
     def table_key(self) -> str:
@@ -35,7 +35,7 @@ class Vertex:
 
     @property
     def is_free(self) -> bool:
-        """Whether every node of the type will do."""
+        """True if every node of the type satisfies the conditions and negations."""
         return not self.filters and not self.negations
 
 
@@ -47,6 +47,7 @@ class Link:
     target: str
     edge: str
     direction: Direction
+    _: KW_ONLY
     minimum: int = 1
     maximum: int = 1
     edge_variable: str | None = None
@@ -58,17 +59,17 @@ class Link:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one hop."""
+        """True if it is one hop."""
         return (self.minimum, self.maximum) == (1, 1)
 
     @property
     def is_hop(self) -> bool:
-        """Whether it is one hop to a set of neighbours."""
+        """True if it is one hop to a set of neighbours."""
         return self.is_single and self.edge_variable is None
 
     @property
     def is_countable(self) -> bool:
-        """Whether its edges can be counted where they are stored: conditions on them are plain, and each counts once."""
+        """True if its edges can be counted where they are stored: conditions on them are plain, and each counts once."""
         return not self.filters or (self.is_single and self.direction != "both" and not split(self.filters)[1])
 
     def other(self, variable: str) -> str:
@@ -77,51 +78,51 @@ class Link:
 
     def seen_from(self, variable: str) -> Direction:
         """The direction in which to leave one of the ends."""
-        return self.direction if variable == self.source else _OPPOSITE[self.direction]
+        return self.direction if variable == self.source else ir.OPPOSITE[self.direction]
 
 
 @dataclass(frozen=True)
 class Branch:
-    """What hangs on a vertex: a hop to the root of a tree."""
+    """A pruned subtree of a vertex: a hop to the root of a tree."""
 
     edge: str
     direction: Direction
     tree: Tree
     stored: bool = False
-    """Whether every stored edge counts, not every neighbour."""
+    """True if every stored edge counts, not every neighbour."""
     conditions: tuple[Simple, ...] = ()
-    """What a stored edge must satisfy to count."""
+    """The conditions on a stored edge that counts."""
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        # What is sent along branches is looked up by them in every run, and they are deep.
+        # Weights are looked up by their branches in every run, and branches are deep.
         return hash((self.edge, self.direction, self.tree, self.stored))
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether all conditions on the way are plain."""
+        """True if all conditions on the way are plain."""
         vertex = self.tree.vertex
-        return not vertex.negations and not vertex.conditions[1] and all(each.is_plain for each in self.tree.branches)
+        return not vertex.negations and not vertex.conditions[1] and all(branch.is_plain for branch in self.tree.branches)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A vertex with what hangs on it."""
+    """A vertex with its branches."""
 
     vertex: Vertex
     branches: tuple[Branch, ...] = ()
 
     def find(self, variable: str) -> bool:
-        """Whether a variable is in the tree."""
+        """True if a variable is in the tree."""
         return variable == self.vertex.variable or any(branch.tree.find(variable) for branch in self.branches)
 
 
 @dataclass(frozen=True)
 class Fork:
-    """A vertex that hangs on two others: one hop from each leads to it."""
+    """A pruned vertex that is one hop from each of two others."""
 
     first: str
     second: str
@@ -132,7 +133,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class Spread:
-    """A vertex that hangs on another by several hops."""
+    """A pruned vertex that is several hops from another."""
 
     start: str
     link: Link
@@ -140,42 +141,42 @@ class Spread:
 
     @property
     def is_turned(self) -> bool:
-        """Whether the start is the far end of the clause."""
+        """True if the start is the far end of the clause."""
         return self.start != self.link.source
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What has to match. Seeds are variables that are bound already, with their types."""
+    """Variables, traversals and conditions to match. Seeds are variables that are bound already."""
 
     vertices: tuple[Vertex, ...]
     links: tuple[Link, ...] = ()
     filters: tuple[ir.Compare, ...] = ()
     """Conditions on several variables, or on none."""
-    negations: tuple[Negation, ...] = ()
+    negations: tuple[NegatedPattern, ...] = ()
     """Negations that use several variables, or none."""
     seeds: tuple[str, ...] = ()
 
     def vertex(self, variable: str) -> Vertex:
         """The vertex of a node variable."""
-        return next(each for each in self.vertices if each.variable == variable)
+        return next(vertex for vertex in self.vertices if vertex.variable == variable)
 
     def has_vertex(self, variable: str) -> bool:
-        return any(each.variable == variable for each in self.vertices)
-
-    def links_of(self, variable: str) -> tuple[Link, ...]:
-        """The traversals that begin or end at a variable."""
-        return tuple(link for link in self.links if variable in link.ends)
+        return any(vertex.variable == variable for vertex in self.vertices)
 
 
 @dataclass(frozen=True)
-class Negation:
-    """What must not match; its seeds are variables of the block around it."""
+class NegatedPattern:
+    """A pattern that must not match; its seeds are variables of the block around it."""
 
     pattern: Pattern
     steps: tuple[Step, ...] = ()
     branches: tuple[Branch, ...] | None = None
-    """All there is to it, if that hangs on its only seed."""
+    """The whole pattern as branches of its only seed, to be matched in no way; None if it is more than that."""
+    is_condition: bool = False
+    """True if the steps are conditions on the rows, so that no rows are matched again."""
+    stores_rows: bool = False
+    """True if the rows so far become a table before they are matched again."""
 
     @property
     def outer(self) -> tuple[str, ...]:
@@ -190,6 +191,8 @@ class Scan:
     """All nodes that a vertex allows; a cross product with the rows so far."""
 
     vertex: Vertex
+    top_k: int | None = None
+    """The number of nodes that suffice: those with the most matches of the branches, and all that tie with the last."""
 
 
 @dataclass(frozen=True)
@@ -202,26 +205,26 @@ class ScanEdges:
 
 
 @dataclass(frozen=True)
-class Hop:
+class HopStep:
     """Along a link from an end that is bound to one that is not."""
 
     link: Link
     start: str
     vertex: Vertex
     functional: bool = False
-    """Whether there is at most one neighbour."""
+    """True if there is at most one neighbour."""
 
 
 @dataclass(frozen=True)
-class Meet:
-    """To what one hop along each of two links, from ends that are bound, leads to."""
+class MeetStep:
+    """To the common neighbours along two links, from ends that are bound."""
 
     links: tuple[Link, Link]
     vertex: Vertex
 
 
 @dataclass(frozen=True)
-class Close:
+class CloseStep:
     """A link whose ends are both bound."""
 
     link: Link
@@ -241,37 +244,53 @@ class Restrict:
 
 @dataclass(frozen=True)
 class Without:
-    negation: Negation
+    negation: NegatedPattern
 
 
-Step: TypeAlias = Scan | ScanEdges | Hop | Meet | Close | Where | Restrict | Without
+Step: TypeAlias = Scan | ScanEdges | HopStep | MeetStep | CloseStep | Where | Restrict | Without
 
 
 @dataclass(frozen=True)
+class CountShortcut:
+    """A vertex whose number of matches, with its branches, is the answer in every column of a query."""
+
+    vertex: Vertex
+    key: tuple[ir.ParamRef | ir.Constant, ...] | None
+    """The values of the vertex's whole key, if the query compares with them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Logical:
-    """A read query on its way to SQL."""
+    """A read query between its IR and its SQL."""
 
     pattern: Pattern
     output: ir.Project | ir.Aggregate
     order: ir.Order | None = None
     limit: ir.Limit | None = None
-    hanging: tuple[tuple[str, tuple[Branch, ...]], ...] = ()
-    """What was taken from the pattern and hangs on its vertices: a row counts as often as it can be matched."""
     forks: tuple[Fork, ...] = ()
     spreads: tuple[Spread, ...] = ()
     steps: tuple[Step, ...] = ()
     numbered: tuple[ir.PropertyRef, ...] = ()
-    """Texts that groups are told by, which have one number together."""
+    """Texts to group by, whose dictionary codes make one number."""
+    edge_groups: Link | None = None
+    """The link whose edges are the rows to group: its relation has the group keys and the aggregated values as columns."""
+    ranked_nodes: Vertex | None = None
+    """The only vertex of the match, if search ranks its nodes before rows are made."""
+    is_ordered_by_search: bool = False
+    """True if the order in which search returns the first nodes is that of the rows."""
+    shortcut: CountShortcut | None = None
+    """How to answer the query without running SQL."""
     applied: tuple[str, ...] = ()
-    """What the rules did, for people."""
+    """What the rules did, as `explain` shows it."""
 
-    def branches(self, variable: str) -> tuple[Branch, ...]:
-        """What hangs on a vertex."""
-        return dict(self.hanging).get(variable, ())
+    @property
+    def weighted(self) -> tuple[Vertex, ...]:
+        """The vertices that branches were pruned from."""
+        return tuple(vertex for vertex in self.pattern.vertices if vertex.branches)
 
     @property
     def may_be_void(self) -> bool:
-        """Whether there may be rows that match in no way at all: nothing is dropped for want of a fork or a spread."""
+        """True if rows may have no match: a fork or a spread drops none."""
         return bool(self.forks or self.spreads)
 
     def with_note(self, note: str) -> Logical:
@@ -279,14 +298,14 @@ class Logical:
 
 
 class Facts(Protocol):
-    """What is known of the data without reading it."""
+    """Facts about the data that need no reading of rows."""
 
     def rows(self, table_key: str) -> int:
-        """How many rows a table has."""
+        """The number of rows of a table."""
         ...
 
     def is_functional(self, edge: str, direction: Direction) -> bool:
-        """Whether every vertex is known to have one neighbour at most."""
+        """True if every vertex is known to have one neighbour at most."""
         ...
 
 
@@ -309,13 +328,20 @@ def variables_of(expr: ir.Expr | None) -> frozenset[str]:
     return frozenset()
 
 
+def is_constant_rank(rank: ir.Nearest | ir.Bm25 | ir.Rrf) -> bool:
+    """True if an entity has the same rank in all rows."""
+    if isinstance(rank, ir.Rrf):
+        return all(map(is_constant_rank, (rank.first, rank.second))) and isinstance(rank.k, ir.ParamRef | ir.Constant | None)
+    return isinstance(rank.query, ir.ParamRef | ir.Constant)
+
+
 def used_by(condition: ir.Compare) -> frozenset[str]:
     """The variables that a condition uses."""
     return variables_of(condition.left) | variables_of(condition.right)
 
 
 def components(pattern: Pattern) -> Iterator[tuple[Vertex, ...]]:
-    """Vertices that hang together, in the order of their first one; seeds are all together."""
+    """Connected vertices, in the order of their first one; all seeds are in one component."""
     left = list(pattern.vertices)
     while left:
         names = {left[0].variable}
@@ -328,5 +354,5 @@ def components(pattern: Pattern) -> Iterator[tuple[Vertex, ...]]:
                 new |= set(pattern.seeds)
             grown = not new <= names
             names |= new
-        yield tuple(each for each in left if each.variable in names)
-        left = [each for each in left if each.variable not in names]
+        yield tuple(vertex for vertex in left if vertex.variable in names)
+        left = [vertex for vertex in left if vertex.variable not in names]

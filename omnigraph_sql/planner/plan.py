@@ -1,4 +1,4 @@
-"""The parts of an SQL plan in the making: its names, its common table expressions, and the rows so far."""
+"""An SQL plan, and the draft of one: its names, its common table expressions, and the rows so far."""
 
 from __future__ import annotations
 
@@ -10,29 +10,20 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from omnigraph_compiler import Catalog, ir
-from omnigraph_sql.planner import functions as fn
-from omnigraph_sql.planner.logical import Branch, Vertex
+from omnigraph_compiler.deadline import check_deadline
+from omnigraph_sql.planner import plan_functions as fn
+from omnigraph_sql.planner.logical import CountShortcut
 from omnigraph_sql.planner.values import Input, Value
 
 FLOAT64 = "DOUBLE"
 Named = TypeVar("Named")
-_SPOKEN = ("array_agg", "array_has", "contains", "row_number", "starts_with")
+_ENGINE_FUNCTIONS = ("array_agg", "array_has", "contains", "row_number", "starts_with")
 """Functions of the engines themselves that plans call: a type and a property can add up to such a name."""
 
 
-@dataclass(frozen=True)
-class Total:
-    """A vertex with what hangs on it: in how many ways that matches is the answer in every column of a query."""
-
-    vertex: Vertex
-    branches: tuple[Branch, ...]
-    key: tuple[Input, ...] | None
-    """The values of the vertex's whole key, if they are given."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SqlPlan:
-    """A query as SQL, with everything that its names mean."""
+    """A query as SQL, with the meaning of every name in it."""
 
     tree: exp.Select
     relations: dict[str, fn.Relation]
@@ -40,18 +31,18 @@ class SqlPlan:
     values: dict[str, Value]
     """Parameters of the text."""
     inputs: dict[str, Input]
-    """What the functions and relations take."""
+    """The values that functions and relations take."""
     columns: tuple[ir.OutputItem, ...]
     stages: tuple[tuple[str, exp.Select], ...] = ()
     """Queries whose rows are tables for the ones after them."""
     applied: tuple[str, ...] = ()
-    """What the rules of the planner did, for people."""
-    total: Total | None = None
-    """What there is to count, if that is all: no rows are needed for it."""
+    """What the rules of the planner did, as `explain` shows it."""
+    shortcut: CountShortcut | None = None
+    """How to answer the query without running the SQL."""
 
     @cached_property
     def is_straight(self) -> bool:
-        """Whether all rows come from one relation, and from the lists that they lead to."""
+        """True if all rows come from one relation, and from the lists that they lead to."""
         return not self.stages and len(self.relations) == 1 and self.tree.find(exp.Join) is None
 
 
@@ -84,7 +75,7 @@ def ordered(key: exp.Expression, *, descending: bool = False, last: bool | None 
 
 
 class Draft:
-    """What the names of one plan mean; every meaning has one name."""
+    """The names of one plan and their meanings; every meaning has one name."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -95,23 +86,17 @@ class Draft:
         self.inputs: dict[str, Input] = {}
         self.fused: dict[ir.Rrf, str] = {}
         self.stages: list[tuple[str, exp.Select]] = []
-        self.repeated = 0
-        """How often rows were matched again so far: an engine puts every use of an expression in place of its name."""
-        self.hanging: dict[str, tuple[Branch, ...]] = {}
-        """What hangs on the variables of the query."""
-        self.heaviest: int | None = None
-        """How many nodes of the only variable will do, those with the largest weights."""
 
-    def _name(self, known: dict[str, Named], meaning: Named, wish: str) -> str:
-        for name, other in known.items():
+    def _name(self, meanings: dict[str, Named], meaning: Named, wish: str) -> str:
+        for name, other in meanings.items():
             if other == meaning:
                 return name
         base = re.sub(r"\W+", "_", wish.lower())
-        taken = {*self.relations, *self.functions, *_SPOKEN}
+        taken = {*self.relations, *self.functions, *_ENGINE_FUNCTIONS}
         name, number = base, 2
         while name in taken:
             name, number = f"{base}_{number}", number + 1
-        known[name] = meaning
+        meanings[name] = meaning
         return name
 
     def relation(self, relation: fn.Relation) -> exp.Table:
@@ -133,12 +118,13 @@ class Draft:
 
     def cte(self, select: exp.Select) -> str:
         """The name of a common table expression."""
+        check_deadline()
         name = f"s{len(self.ctes) + 1}"
         self.ctes.append((name, select))
         return name
 
-    def settle(self, frame: Frame) -> Frame:
-        """The same rows as a table of their own, made before what follows."""
+    def stored(self, frame: Frame) -> Frame:
+        """The same rows as a table, which a stage before the query fills."""
         assert frame.name is not None
         select = exp.select(*(slot(name) for name in frame.variables)).from_(exp.to_table(frame.name))
         name = f"m{len(self.stages) + 1}"
@@ -146,17 +132,19 @@ class Draft:
         return Frame(name, frame.variables)
 
     def whole(self, select: exp.Select) -> exp.Select:
-        """A query with the common table expressions that it needs: an engine plans also those that nobody uses."""
+        """A query with the common table expressions that it needs: an engine also plans those that are not used."""
         made, waiting = dict(self.ctes), [select]
         needed: set[str] = set()
         while waiting:
             names = {table.name for table in waiting.pop().find_all(exp.Table)} & made.keys() - needed
             needed |= names
             waiting += [made[name] for name in names]
-        for name, each in self.ctes:
+        # Copied once: by default each of these calls copies the whole query, which takes minutes for a hundred clauses.
+        query = select.copy()
+        for name, cte in self.ctes:
             if name in needed:
-                select = select.with_(name, as_=each)
-        return select
+                query.with_(name, as_=cte.copy(), copy=False)
+        return query
 
     def input(self, expr: ir.ParamRef | ir.Constant) -> str:
         """A value that a function or relation takes, by name."""

@@ -1,4 +1,4 @@
-"""What Spark calls the types of our values. It has no unsigned numbers: those are held by the next wider type."""
+"""Spark types of Arrow types. Spark has no unsigned numbers: the next wider type holds them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spark_type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return f"ARRAY<{spark_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{each.name}: {spark_type(each.type)}' for each in kind)}>"
+        return f"STRUCT<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in kind)}>"
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     return _NAMES[kind]

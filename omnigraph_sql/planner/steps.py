@@ -8,16 +8,16 @@ from dataclasses import replace
 from sqlglot import exp
 
 from omnigraph_compiler import ir
-from omnigraph_sql.planner import functions as fn
+from omnigraph_sql.planner import plan_functions as fn
 from omnigraph_sql.planner.conditions import split
 from omnigraph_sql.planner.estimate import key_values
 from omnigraph_sql.planner.expressions import compare
 from omnigraph_sql.planner.logical import (
-    Close,
-    Hop,
+    CloseStep,
+    HopStep,
     Link,
-    Meet,
-    Negation,
+    MeetStep,
+    NegatedPattern,
     Restrict,
     Scan,
     ScanEdges,
@@ -26,14 +26,12 @@ from omnigraph_sql.planner.logical import (
     Vertex,
     Where,
     Without,
-    used_by,
 )
 from omnigraph_sql.planner.plan import Draft, Frame, column, into, slot
+from omnigraph_sql.table_keys import TableKey
 
 _HOP = "$$hop"
 _END = "$$end"
-_REPEATED = 2
-"""Each further negation that matches rows again would double the work before it; after so many, rows are settled first."""
 
 
 def matched(draft: Draft, frame: Frame, steps: Iterable[Step]) -> Frame:
@@ -41,14 +39,14 @@ def matched(draft: Draft, frame: Frame, steps: Iterable[Step]) -> Frame:
     for step in steps:
         match step:
             case Scan():
-                frame = _scan(draft, frame, step.vertex)
+                frame = _scan(draft, frame, step)
             case ScanEdges():
                 frame = _scan_edges(draft, frame, step)
-            case Hop():
+            case HopStep():
                 frame = _hop(draft, frame, step)
-            case Meet():
+            case MeetStep():
                 frame = _meet(draft, frame, step)
-            case Close():
+            case CloseStep():
                 frame = _close(draft, frame, step.link)
             case Where():
                 frame = where(draft, frame, [compare(draft, frame, step.condition)])
@@ -62,25 +60,26 @@ def matched(draft: Draft, frame: Frame, steps: Iterable[Step]) -> Frame:
 # Nodes and edges to begin with
 
 
-def _scan(draft: Draft, frame: Frame, vertex: Vertex) -> Frame:
-    relation, left, weighed = _source(draft, vertex)
-    source = exp.select(into(column("v"), vertex.variable)).from_(relation)
-    found = Frame(draft.cte(source), {vertex.variable: vertex.table_key})
-    return _beside(draft, frame, _restrict(draft, found, left, weighed=weighed))
+def _scan(draft: Draft, frame: Frame, scan: Scan) -> Frame:
+    relation, unchecked = _source(draft, scan)
+    variable = scan.vertex.variable
+    source = exp.select(into(column("v"), variable)).from_(relation)
+    scanned = Frame(draft.cte(source), {variable: scan.vertex.table_key})
+    return _cross_joined(draft, frame, _restrict(draft, scanned, unchecked))
 
 
-def _source(draft: Draft, vertex: Vertex) -> tuple[exp.Table, Vertex, bool]:
-    """A relation that a vertex can be taken from, what is left to be seen to, and whether it saw to what hangs there."""
+def _source(draft: Draft, scan: Scan) -> tuple[exp.Table, Vertex]:
+    """The relation of a scan, and the vertex with the filters and branches that the relation does not apply."""
+    vertex = scan.vertex
     key = key_values(draft.catalog, vertex)
     if key is not None:
         values = tuple(draft.input(value) for value in key)
-        return draft.relation(fn.Lookup(vertex.type, values)), vertex, False
+        return draft.relation(fn.Lookup(vertex.type, values)), vertex
     conditions, rest = vertex.conditions
-    branches = draft.hanging.get(vertex.variable)
     relation: fn.Relation = fn.Nodes(vertex.type, conditions)
-    if branches:
-        relation = fn.Support(vertex.type, branches, conditions, draft.heaviest)
-    return draft.relation(relation), replace(vertex, filters=rest), bool(branches)
+    if vertex.branches:
+        relation = fn.Support(vertex.type, vertex.branches, conditions, scan.top_k)
+    return draft.relation(relation), replace(vertex, filters=rest, branches=())
 
 
 def _scan_edges(draft: Draft, frame: Frame, scan: ScanEdges) -> Frame:
@@ -94,9 +93,9 @@ def _scan_edges(draft: Draft, frame: Frame, scan: ScanEdges) -> Frame:
         one = Frame(None, {link.edge_variable: f"edge:{link.edge}"})
         raw = exp.select(into(column("e"), link.edge_variable), column("s"), column("d")).from_(exp.to_table(edges.name))
         inner = draft.cte(raw)
-        conditions = [compare(draft, replace(one, name=inner), each) for each in rest]
-        kept = exp.select(slot(link.edge_variable).as_("e", quoted=True), column("s"), column("d"))
-        edges = Frame(draft.cte(kept.from_(exp.to_table(inner)).where(*conditions)), {})
+        conditions = [compare(draft, replace(one, name=inner), condition) for condition in rest]
+        columns = exp.select(slot(link.edge_variable).as_("e", quoted=True), column("s"), column("d"))
+        edges = Frame(draft.cte(columns.from_(exp.to_table(inner)).where(*conditions)), {})
     ends = (link.source, link.target) if link.direction == "out" else (link.target, link.source)
     assert edges.name is not None
     names = [into(column(name), variable) for name, variable in zip("esd", (link.edge_variable, *ends), strict=True)]
@@ -105,80 +104,80 @@ def _scan_edges(draft: Draft, frame: Frame, scan: ScanEdges) -> Frame:
         link.source: scan.source.table_key,
         link.target: scan.target.table_key,
     }
-    found = Frame(draft.cte(exp.select(*names).from_(exp.to_table(edges.name))), variables)
+    scanned = Frame(draft.cte(exp.select(*names).from_(exp.to_table(edges.name))), variables)
     for vertex in (scan.source, scan.target):
-        found = _restrict(draft, found, vertex)
-    return _beside(draft, frame, found)
+        scanned = _restrict(draft, scanned, vertex)
+    return _cross_joined(draft, frame, scanned)
 
 
-def _beside(draft: Draft, frame: Frame, found: Frame) -> Frame:
+def _cross_joined(draft: Draft, frame: Frame, other: Frame) -> Frame:
     """Every row of the one with every row of the other."""
     if frame.name is None:
-        return found
-    assert found.name is not None
-    variables = frame.variables | found.variables
+        return other
+    assert other.name is not None
+    variables = frame.variables | other.variables
     names = [slot(name) for name in variables]
-    joined = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(found.name), join_type="cross")
+    joined = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(other.name), join_type="cross")
     return Frame(draft.cte(joined), variables)
 
 
 # Traversals
 
 
-def _hop(draft: Draft, frame: Frame, hop: Hop) -> Frame:
+def _hop(draft: Draft, frame: Frame, hop: HopStep) -> Frame:
     assert frame.name is not None
     link, end = hop.link, hop.vertex
     variables = frame.variables | {end.variable: end.table_key}
     if link.edge_variable is not None:
-        found = _with_edges(draft, frame, link, hop.start, end.variable)
-        return _restrict(draft, Frame(found.name, found.variables | variables), end)
-    kept = [slot(name) for name in frame.variables]
+        edges = _with_edges(draft, frame, link, hop.start, end.variable)
+        return _restrict(draft, Frame(edges.name, edges.variables | variables), end)
+    slots = [slot(name) for name in frame.variables]
     direction = link.seen_from(hop.start)
     if hop.functional:
         call = draft.call(fn.Single(link.edge, direction), slot(hop.start))
-        one = Frame(draft.cte(exp.select(*kept, into(call, end.variable)).from_(exp.to_table(frame.name))), variables)
-        known = exp.Not(this=exp.Is(this=slot(end.variable), expression=exp.Null()))
-        return _restrict(draft, where(draft, one, [known]), end)
+        one = Frame(draft.cte(exp.select(*slots, into(call, end.variable)).from_(exp.to_table(frame.name))), variables)
+        is_neighbour = exp.Not(this=exp.Is(this=slot(end.variable), expression=exp.Null()))
+        return _restrict(draft, where(draft, one, [is_neighbour]), end)
     call = draft.call(_traversal(link, hop.start), slot(hop.start))
     target = into(exp.Unnest(expressions=[call]), end.variable)
-    return _restrict(draft, Frame(draft.cte(exp.select(*kept, target).from_(exp.to_table(frame.name))), variables), end)
+    return _restrict(draft, Frame(draft.cte(exp.select(*slots, target).from_(exp.to_table(frame.name))), variables), end)
 
 
 def _with_edges(draft: Draft, frame: Frame, link: Link, start: str, end: str) -> Frame:
     """A row per stored edge: the edge, and its other end as `end`."""
     assert frame.name is not None
     assert link.edge_variable is not None
-    kept = [slot(name) for name in frame.variables]
-    call = draft.call(fn.Hop(link.edge, link.seen_from(start), True), slot(start))
-    unnested = exp.select(*kept, exp.Unnest(expressions=[call]).as_(_HOP, quoted=True))
+    slots = [slot(name) for name in frame.variables]
+    call = draft.call(fn.HopFunction(link.edge, link.seen_from(start), True), slot(start))
+    unnested = exp.select(*slots, exp.Unnest(expressions=[call]).as_(_HOP, quoted=True))
     inner = draft.cte(unnested.from_(exp.to_table(frame.name)))
     fields = [
         into(exp.Bracket(this=column(_HOP), expressions=[exp.Literal.string(name)]), variable)
         for name, variable in (("d", end), ("e", link.edge_variable))
     ]
-    select = exp.select(*(each.copy() for each in kept), *fields).from_(exp.to_table(inner))
-    found = Frame(draft.cte(select), frame.variables | {link.edge_variable: f"edge:{link.edge}"})
-    return where(draft, found, _satisfied(draft, found, link.edge_variable, link.filters), also=(end,))
+    select = exp.select(*(name.copy() for name in slots), *fields).from_(exp.to_table(inner))
+    edges = Frame(draft.cte(select), frame.variables | {link.edge_variable: f"edge:{link.edge}"})
+    return where(draft, edges, _satisfied(draft, edges, link.edge_variable, link.filters), also=(end,))
 
 
 def _traversal(link: Link, start: str) -> fn.Function:
     direction = link.seen_from(start)
     if (link.minimum, link.maximum) == (1, 1):
-        return fn.Hop(link.edge, direction, False)
+        return fn.HopFunction(link.edge, direction, False)
     return fn.Reach(link.edge, direction, link.minimum, link.maximum, start != link.source)
 
 
-def _meet(draft: Draft, frame: Frame, meet: Meet) -> Frame:
+def _meet(draft: Draft, frame: Frame, meet: MeetStep) -> Frame:
     assert frame.name is not None
     end = meet.vertex
     first, second, common = _common(meet)
     call = draft.call(common, slot(first), slot(second))
-    kept = [slot(name) for name in frame.variables]
-    select = exp.select(*kept, into(exp.Unnest(expressions=[call]), end.variable)).from_(exp.to_table(frame.name))
+    slots = [slot(name) for name in frame.variables]
+    select = exp.select(*slots, into(exp.Unnest(expressions=[call]), end.variable)).from_(exp.to_table(frame.name))
     return _restrict(draft, Frame(draft.cte(select), frame.variables | {end.variable: end.table_key}), end)
 
 
-def _common(meet: Meet) -> tuple[str, str, fn.Common]:
+def _common(meet: MeetStep) -> tuple[str, str, fn.Common]:
     """Two variables, and the function of their common neighbours."""
     first, second = meet.links
     one, other = (link.other(meet.vertex.variable) for link in meet.links)
@@ -188,13 +187,13 @@ def _common(meet: Meet) -> tuple[str, str, fn.Common]:
 def _close(draft: Draft, frame: Frame, link: Link) -> Frame:
     if link.edge_variable is None:
         return where(draft, frame, [_joined(draft, link)])
-    found = _with_edges(draft, frame, link, link.source, _END)
-    same = exp.EQ(this=slot(_END), expression=slot(link.target))
-    return where(draft, found, [same])
+    edges = _with_edges(draft, frame, link, link.source, _END)
+    is_target = exp.EQ(this=slot(_END), expression=slot(link.target))
+    return where(draft, edges, [is_target])
 
 
 def _joined(draft: Draft, link: Link) -> exp.Expression:
-    joined = fn.Joined(link.edge, link.direction, link.minimum, link.maximum)
+    joined = fn.JoinedPath(link.edge, link.direction, link.minimum, link.maximum)
     return draft.call(joined, slot(link.source), slot(link.target))
 
 
@@ -211,12 +210,11 @@ def where(draft: Draft, frame: Frame, conditions: Sequence[exp.Expression], *, a
     return Frame(draft.cte(select), frame.variables)
 
 
-def _restrict(draft: Draft, frame: Frame, vertex: Vertex, *, weighed: bool = False) -> Frame:
-    """The conditions of a vertex on rows that have it."""
+def _restrict(draft: Draft, frame: Frame, vertex: Vertex) -> Frame:
+    """The rows that satisfy the conditions of a vertex, match its branches and none of its negations."""
     conditions = _satisfied(draft, frame, vertex.variable, vertex.filters)
-    branches = draft.hanging.get(vertex.variable)
-    if branches and not weighed:
-        conditions.append(_is_positive(draft.call(fn.Weight(vertex.type, branches), slot(vertex.variable))))
+    if vertex.branches:
+        conditions.append(_is_positive(draft.call(fn.Weight(vertex.type, vertex.branches), slot(vertex.variable))))
     frame = where(draft, frame, conditions)
     for negation in vertex.negations:
         frame = _without(draft, frame, negation)
@@ -226,85 +224,65 @@ def _restrict(draft: Draft, frame: Frame, vertex: Vertex, *, weighed: bool = Fal
 def _satisfied(draft: Draft, frame: Frame, variable: str, filters: Sequence[ir.Compare]) -> list[exp.Expression]:
     """Conditions on one variable. Those with plain values are a function: so the text is the same for all values."""
     simple, rest = split(filters)
-    found = [compare(draft, frame, each) for each in rest]
-    return [draft.call(fn.Holds(frame.variables[variable], simple), slot(variable)), *found] if simple else found
+    compared = [compare(draft, frame, condition) for condition in rest]
+    return [draft.call(fn.Holds(frame.variables[variable], simple), slot(variable)), *compared] if simple else compared
 
 
 def _is_positive(number: exp.Expression) -> exp.Expression:
     return exp.GT(this=number, expression=exp.Literal.number(0))
 
 
-def _without(draft: Draft, frame: Frame, negation: Negation) -> Frame:
+def _without(draft: Draft, frame: Frame, negation: NegatedPattern) -> Frame:
     outer = [name for name in negation.outer if name in frame.variables]
     if negation.branches is not None:
         (name,) = outer
-        weight = fn.Weight(frame.variables[name].removeprefix("node:"), negation.branches)
+        weight = fn.Weight(TableKey(frame.variables[name]).name, negation.branches)
         none = exp.EQ(this=draft.call(weight, slot(name)), expression=exp.Literal.number(0))
         return where(draft, frame, [none])
     if not outer:
         return _without_solutions(draft, frame, negation)
-    conditions = _conditions_only(draft, frame, negation.steps)
-    if conditions is not None:
-        holds = exp.Coalesce(this=exp.and_(*conditions), expressions=[exp.false()])
+    if negation.is_condition:
+        holds = exp.Coalesce(this=exp.and_(*_conditions(draft, frame, negation.steps)), expressions=[exp.false()])
         return where(draft, frame, [exp.Not(this=holds)])
-    draft.repeated += 1
-    if draft.repeated > _REPEATED:
-        frame = draft.settle(frame)
+    return _anti_joined(draft, draft.stored(frame) if negation.stores_rows else frame, negation, outer)
+
+
+def _anti_joined(draft: Draft, frame: Frame, negation: NegatedPattern, outer: Sequence[str]) -> Frame:
+    """The rows for which a body has no match; it is matched once for each combination of the outer variables."""
     assert frame.name is not None
-    hanging, draft.hanging = draft.hanging, {}
     seeds = exp.select(*(slot(name) for name in outer)).distinct().from_(exp.to_table(frame.name))
     body = matched(draft, Frame(draft.cte(seeds), {name: frame.variables[name] for name in outer}), negation.steps)
-    draft.hanging = hanging
     assert body.name is not None
-    found = draft.cte(exp.select(*(slot(name) for name in outer)).distinct().from_(exp.to_table(body.name)))
-    on = exp.and_(*(exp.EQ(this=slot(name, frame.name), expression=slot(name, found)) for name in outer))
+    matches = draft.cte(exp.select(*(slot(name) for name in outer)).distinct().from_(exp.to_table(body.name)))
+    on = exp.and_(*(exp.EQ(this=slot(name, frame.name), expression=slot(name, matches)) for name in outer))
     names = [into(slot(name, frame.name), name) for name in frame.variables]
-    select = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(found), on=on, join_type="left anti")
+    select = exp.select(*names).from_(exp.to_table(frame.name)).join(exp.to_table(matches), on=on, join_type="left anti")
     return Frame(draft.cte(select), frame.variables)
 
 
-def _conditions_only(draft: Draft, frame: Frame, steps: Sequence[Step]) -> list[exp.Expression] | None:
-    """The steps of a body as conditions on the rows, if that is all they are."""
-    found: list[exp.Expression] = []
-    if not all(_asked_of(step) <= frame.variables.keys() for step in steps):
-        return None
+def _conditions(draft: Draft, frame: Frame, steps: Sequence[Step]) -> list[exp.Expression]:
+    """The steps of a body that are conditions on the rows (`rules/evaluate_negations.py`)."""
+    conditions: list[exp.Expression] = []
     for step in steps:
         match step:
             case Where():
-                found.append(compare(draft, frame, step.condition))
-            case Restrict() if not step.vertex.negations:
-                found += [compare(draft, frame, each) for each in step.vertex.filters]
-            case Close() if step.link.edge_variable is None:
-                found.append(_joined(draft, step.link))
-            case Meet() if not step.vertex.negations:
+                conditions.append(compare(draft, frame, step.condition))
+            case Restrict():
+                conditions += [compare(draft, frame, condition) for condition in step.vertex.filters]
+            case CloseStep():
+                conditions.append(_joined(draft, step.link))
+            case MeetStep():
                 first, second, common = _common(step)
                 number = fn.CommonWeight(common.edges, common.directions, Tree(step.vertex))
-                found.append(_is_positive(draft.call(number, slot(first), slot(second))))
+                conditions.append(_is_positive(draft.call(number, slot(first), slot(second))))
             case _:
-                return None
-    return found or None
+                raise AssertionError(f"{type(step).__name__} is no condition")
+    return conditions
 
 
-def _asked_of(step: Step) -> set[str]:
-    """The variables that a condition or a meeting needs."""
-    match step:
-        case Where():
-            return set(used_by(step.condition))
-        case Restrict():
-            return {step.vertex.variable}
-        case Close():
-            return set(step.link.ends)
-        case Meet():
-            return {link.other(step.vertex.variable) for link in step.links}
-        case _:
-            return set()
-
-
-def _without_solutions(draft: Draft, frame: Frame, negation: Negation) -> Frame:
-    """A body that has nothing to do with the rows: all stay, or none."""
-    hanging, draft.hanging = draft.hanging, {}
+def _without_solutions(draft: Draft, frame: Frame, negation: NegatedPattern) -> Frame:
+    """All rows if a body that shares no variable with them has no match, otherwise none."""
     body = matched(draft, Frame(None), negation.steps)
-    draft.hanging = hanging
     assert body.name is not None
     number = exp.Count(this=exp.Star()).as_("$$solutions", quoted=True)
     counted = draft.cte(exp.select(number).from_(exp.to_table(body.name)))

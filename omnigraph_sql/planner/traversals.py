@@ -8,7 +8,7 @@ from omnigraph_sql.planner.logical import Direction
 
 
 @dataclass(frozen=True)
-class Hop:
+class HopFunction:
     """Position to the list of its neighbours; with edges, to pairs of neighbour `d` and edge `e`, one per stored edge."""
 
     edge: str
@@ -88,7 +88,7 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedPath:
     """Two positions to whether the second is within some hops of the first."""
 
     edge: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 from omnigraph_compiler import PropType, ir
 from omnigraph_compiler.types import FLOATS, INTEGER_RANGES, INTEGERS
 from omnigraph_compiler.values import to_f32
+from omnigraph_sql.comparison import COMPARATORS
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.storage.columns import arrow_type
 
@@ -22,14 +22,6 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _WIDE = pa.decimal128(38, 0)
 _BEYOND = 10**30
 """A number that no column of whole numbers holds."""
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(frozen=True)
@@ -92,10 +84,10 @@ def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
     """The scalar that stands for a value."""
     match value:
         case Plain():
-            found = python_value(value.expr, params)
+            plain = python_value(value.expr, params)
             # DataFusion takes no null of a list.
             listed = value.type.is_vector or value.type.is_list
-            return pa.scalar(found, pa.null() if found is None and listed else arrow_type(value.type))
+            return pa.scalar(plain, pa.null() if plain is None and listed else arrow_type(value.type))
         case Compared():
             return _compared(python_value(value.expr, params), value.op, value.column)
         case Member():
@@ -134,7 +126,7 @@ def python_value(expr: ir.ParamRef | ir.Constant, params: Mapping[str, Any]) -> 
     value: Any = expr.value
     convert = {"Date": _date, "DateTime": _instant}.get(expr.type.scalar)
     if isinstance(value, tuple):
-        return [convert(each) for each in value] if convert is not None else list(value)
+        return [convert(item) for item in value] if convert is not None else list(value)
     return convert(value) if convert is not None else value
 
 
@@ -150,14 +142,15 @@ def _decided(left: Any, op: str, right: Any) -> bool | None:
     if left is None or right is None:
         return None
     if op == "contains":
-        return any(each is not None and each == right for each in left)
+        return any(element is not None and element == right for element in left)
     if op == "contains_text":
         return right in left
     if op == "starts_with":
         return bool(left.startswith(right))
     if isinstance(left, str):
         left, right = left.encode(), right.encode()
-    return _COMPARE[op](left, right)
+    holds: bool = COMPARATORS[op].apply(left, right)
+    return holds
 
 
 def _compared(value: Any, op: str, column: PropType) -> pa.Scalar:
@@ -230,7 +223,7 @@ def _float_member(value: int | float, item: PropType) -> float | None:
 
 
 def _listed(values: Any, column: PropType) -> pa.Scalar:
-    items = [_member(each, replace(column, is_list=True)).as_py() for each in values or ()]
+    items = [_member(element, replace(column, is_list=True)).as_py() for element in values or ()]
     return pa.scalar([item for item in items if item is not None], pa.list_(arrow_type(replace(column, nullable=True))))
 
 
@@ -238,9 +231,9 @@ def _positive(value: Positive, params: Mapping[str, Any]) -> pa.Scalar:
     if value.expr is None:
         return pa.scalar(float(value.default), pa.float64())
     assert isinstance(value.expr, ir.ParamRef | ir.Constant)
-    found = python_value(value.expr, params)
-    if found is None:
-        found = value.default
-    if found <= 0:
-        raise BadRequest(f"{value.what} is {found}", hint="it must be above 0")
-    return pa.scalar(float(found), pa.float64())  # a whole number may be more than 64 bits hold with a sign
+    number = python_value(value.expr, params)
+    if number is None:
+        number = value.default
+    if number <= 0:
+        raise BadRequest(f"{value.what} is {number}", hint="it must be above 0")
+    return pa.scalar(float(number), pa.float64())  # a whole number may be more than 64 bits hold with a sign

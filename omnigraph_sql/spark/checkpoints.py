@@ -1,4 +1,4 @@
-"""Checkpoints of streams: they hold the id that Spark gave the query, by which its batches are known."""
+"""Checkpoints of streams. They hold the id of the streaming query, which identifies its batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from omnigraph_sql.errors import BadRequest, OmnigraphError
-from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.roots import LocalRoot, Root, resolve_root
 
 _METADATA = "metadata"
@@ -15,26 +15,26 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 def query_of(checkpoint: str | None) -> str:
-    """The id of the query that a checkpoint belongs to.
+    """Return the id of the query that a checkpoint belongs to.
 
-    Spark writes it before the first batch. It stays when the query is started again, wherever the checkpoint is, and is
-    another for a checkpoint that was made anew in the same place.
+    Spark writes the id before the first batch. It survives a restart of the query and a move of the checkpoint. A new
+    checkpoint in the same place has another id.
     """
     if checkpoint is None:
-        raise _nameless("where the checkpoint of the stream is was not said to its writer")
+        raise _no_query_id("the writer of the stream was given no checkpoint")
     try:
         return str(json.loads(open_objects(_root(checkpoint)).read_text(_METADATA))["id"])
     except (OmnigraphError, ValueError, KeyError, TypeError) as error:
-        raise _nameless(f"the id of the query cannot be read from its checkpoint {checkpoint}") from error
+        raise _no_query_id(f"the id of the query cannot be read from its checkpoint {checkpoint}") from error
 
 
-def _nameless(text: str) -> BadRequest:
-    hint = "set the option `query_id` to a name that stays the same when the query is started again, and is used by it alone"
+def _no_query_id(text: str) -> BadRequest:
+    hint = "set the option `query_id` to a name that is unique to the query and stays the same when it is restarted"
     return BadRequest(text, hint=hint)
 
 
 def _root(checkpoint: str) -> Root:
-    """What the address of a directory means; it is Hadoop's, which does not decode `%20` and has names of its own for S3."""
+    """Resolve the address of a directory as Hadoop does: it does not decode `%20`, and has its own schemes for S3."""
     scheme = _SCHEME.match(checkpoint)
     match scheme[1].lower() if scheme else "":
         case "":

@@ -1,7 +1,7 @@
-"""Filters that Spark hands over, as conditions that the tables answer.
+"""Filters that Spark pushes down, as conditions on tables.
 
-What the tables would answer otherwise than Spark stays with Spark: comparisons of fractions with zero, which has two signs,
-and with NaN.
+Spark keeps the filters that tables evaluate differently: comparisons of floating-point numbers with NaN, and with zero,
+which has two signs.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ _COMPARISONS = {
 _PATTERNS = {spark.StringStartsWith: "{}%", spark.StringEndsWith: "%{}", spark.StringContains: "%{}%"}
 
 
-def condition(given: Any, schema: pa.Schema) -> str | None:
-    """The condition of a filter on a table; None if Spark has to look at the rows itself."""
-    if isinstance(given, spark.Not):
-        inner = condition(given.child, schema)
+def condition(filter: Any, schema: pa.Schema) -> str | None:
+    """Return the condition of a filter on a table; None if Spark has to evaluate it."""
+    if isinstance(filter, spark.Not):
+        inner = condition(filter.child, schema)
         return None if inner is None else f"NOT ({inner})"
-    if len(given.attribute) != 1 or given.attribute[0] not in schema.names:
+    if len(filter.attribute) != 1 or filter.attribute[0] not in schema.names:
         return None
-    column, kind = f"`{given.attribute[0]}`", schema.field(given.attribute[0]).type
-    if isinstance(given, spark.IsNull):
+    column, kind = f"`{filter.attribute[0]}`", schema.field(filter.attribute[0]).type
+    if isinstance(filter, spark.IsNull):
         return f"{column} IS NULL"
-    if isinstance(given, spark.IsNotNull):
+    if isinstance(filter, spark.IsNotNull):
         return f"{column} IS NOT NULL"
-    if isinstance(given, spark.In):
-        literals = [_literal(value, kind) for value in given.value]
+    if isinstance(filter, spark.In):
+        literals = [_literal(value, kind) for value in filter.value]
         return None if None in literals or not literals else f"{column} IN ({', '.join(map(str, literals))})"
-    if type(given) in _PATTERNS and pa.types.is_string(kind):
-        if any(character in given.value for character in "%_\\"):
+    if type(filter) in _PATTERNS and pa.types.is_string(kind):
+        if any(character in filter.value for character in "%_\\"):
             return None
-        return f"{column} LIKE {_text(_PATTERNS[type(given)].format(given.value))}"
-    word, literal = _COMPARISONS.get(type(given)), _literal(getattr(given, "value", None), kind)
+        return f"{column} LIKE {_text(_PATTERNS[type(filter)].format(filter.value))}"
+    word, literal = _COMPARISONS.get(type(filter)), _literal(getattr(filter, "value", None), kind)
     return None if word is None or literal is None else f"{column} {word} {literal}"
 
 
 def _literal(value: Any, kind: pa.DataType) -> str | None:
-    """A value of a column in a condition; None if it cannot be told without loss."""
+    """Return a value as a literal of the type of its column; None if the literal would lose precision."""
     if isinstance(value, bool):
         return str(value).lower() if pa.types.is_boolean(kind) else None
     if isinstance(value, str):

@@ -1,8 +1,9 @@
-"""Options of the data source, checked before anything works with them."""
+"""Options of the data source, checked before a job starts."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,9 @@ from urllib.parse import unquote
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.coordinator import MAIN
+from omnigraph_sql.writes.load.rejects import check_target, checked_limit
 
-_WHERE = ("path", "graph")
+_ADDRESS = ("path", "graph")
 _READS = (
     "type",
     "branch",
@@ -39,14 +41,14 @@ _WRITES = (
     "origins",
     "is_text",
 )
-_STREAMS = ("type", "branch", "load_mode", "message", "actor", "query_id")
-# Spark adds some of its own, among them those of catalog tables and of streams.
-_SPARKS = ("checkpointlocation", "serialization.format", "provider", "owner", "external", "location", "queryname")
+_STREAMS = ("type", "branch", "load_mode", "message", "actor", "query_id", "rejects", "max_rejects")
+# Spark adds options of its own, for catalog tables and streams.
+_ADDED_BY_SPARK = ("checkpointlocation", "serialization.format", "provider", "owner", "external", "location", "queryname")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """What is read: a type, or the rows of a query; of a branch as it is now, at a version, or of a commit."""
+    """Options of a read: a type or a query, on the head of a branch, a version of it, or a commit."""
 
     uri: str
     type: str | None
@@ -60,51 +62,51 @@ class ReadOptions:
     filter: str | None
     """A condition that rows must satisfy, in SQL."""
     pushdown: bool
-    """Whether Spark hands its own conditions over."""
+    """True if Spark pushes its filters down."""
     partition_rows: int
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
-        """The options of a read."""
-        given = _checked(options, _READS, "read")
-        if ("type" in given) == ("query" in given):
+        """Check the options of a read."""
+        settings = _checked(options, _READS, "read")
+        if ("type" in settings) == ("query" in settings):
             hint = "give `type` the name of a node or edge type, or `query` the text of a .gq query"
             raise BadRequest("a read needs exactly one of the options `type` and `query`", hint=hint)
-        if "commit" in given and ("version" in given or "branch" in given):
+        if "commit" in settings and ("version" in settings or "branch" in settings):
             raise BadRequest("a commit is read without the options `branch` and `version`", hint="leave them out")
         for name in ("params", "query_name"):
-            if name in given and "query" not in given:
+            if name in settings and "query" not in settings:
                 raise BadRequest(f"the option `{name}` belongs to the option `query`", hint="leave it out")
         for name in ("columns", "filter", "pushdown"):
-            if name in given and "query" in given:
-                raise BadRequest(f"the option `{name}` belongs to the option `type`", hint="say it in the query")
+            if name in settings and "query" in settings:
+                raise BadRequest(f"the option `{name}` belongs to the option `type`", hint="write it in the query")
         columns = None
-        if "columns" in given:
-            columns = tuple(name.strip() for name in given["columns"].split(",") if name.strip())
+        if "columns" in settings:
+            columns = tuple(name.strip() for name in settings["columns"].split(",") if name.strip())
             if not columns:
                 raise BadRequest("the option `columns` names no column", hint="list them with commas: `id,name`")
-            twice = [name for name in columns if columns.count(name) > 1]
-            if twice:
-                raise BadRequest(f"the option `columns` names `{twice[0]}` more than once", hint="name it once")
+            repeated = [name for name in columns if columns.count(name) > 1]
+            if repeated:
+                raise BadRequest(f"the option `columns` names `{repeated[0]}` more than once", hint="name it once")
         return cls(
-            _where(given),
-            given.get("type"),
-            given.get("branch", MAIN),
-            _whole(given, "version"),
-            given.get("commit"),
-            columns,
-            given.get("query"),
-            given.get("query_name"),
-            _params(given.get("params")),
-            given.get("filter"),
-            _flag(given, "pushdown"),
-            _whole(given, "partition_rows", least=1) or 1 << 20,
+            uri=_where(settings),
+            type=settings.get("type"),
+            branch=settings.get("branch", MAIN),
+            version=_whole(settings, "version"),
+            commit=settings.get("commit"),
+            columns=columns,
+            query=settings.get("query"),
+            query_name=settings.get("query_name"),
+            params=_params(settings.get("params")),
+            filter=settings.get("filter"),
+            pushdown=_flag(settings, "pushdown"),
+            partition_rows=_whole(settings, "partition_rows", least=1) or 1 << 20,
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WriteOptions:
-    """Where rows go, and how."""
+    """Options of a batch write."""
 
     uri: str
     type: str
@@ -117,42 +119,42 @@ class WriteOptions:
     source_column: str | None
     collects: bool
     origins: tuple[str, ...] | None
-    """What rows came from that bring their numbers along; pipelines write such."""
+    """The files or tables that numbered rows came from; pipelines set it."""
     is_text: bool
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
-        """The options of a batch write; `overwrite` is the save mode of Spark."""
-        given = _checked(options, _WRITES, "write")
-        mode = _mode(given, overwrite=overwrite)
-        if "load_id" in given:
+        """Check the options of a batch write; `overwrite` is the save mode of Spark."""
+        settings = _checked(options, _WRITES, "write")
+        mode = _mode(settings, overwrite=overwrite)
+        if "load_id" in settings:
             for name in ("message", "actor", "idempotency_key"):
-                if name in given:
+                if name in settings:
                     hint = "give it to og.spark.publish"
                     raise BadRequest(f"a write with a `load_id` is not published, so it takes no `{name}`", hint=hint)
-        collects = _flag(given, "collect_rejects")
-        if collects and "load_id" not in given:
+        collects = _flag(settings, "collect_rejects")
+        if collects and "load_id" not in settings:
             hint = "give a `load_id`, and publish it with og.spark.publish(..., rejects=FILE, max_rejects=N)"
             raise BadRequest("rejected rows can be collected only by a load that is published by you", hint=hint)
         return cls(
-            _where(given),
-            _type(given),
-            given.get("branch", MAIN),
-            mode,
-            given.get("load_id"),
-            given.get("message"),
-            given.get("actor"),
-            given.get("idempotency_key"),
-            given.get("source_column"),
-            collects,
-            tuple(json.loads(given["origins"])) if "origins" in given else None,
-            _flag(given, "is_text"),
+            uri=_where(settings),
+            type=_type(settings),
+            branch=settings.get("branch", MAIN),
+            mode=mode,
+            load_id=settings.get("load_id"),
+            message=settings.get("message"),
+            actor=settings.get("actor"),
+            idempotency_key=settings.get("idempotency_key"),
+            source_column=settings.get("source_column"),
+            collects=collects,
+            origins=tuple(json.loads(settings["origins"])) if "origins" in settings else None,
+            is_text=_flag(settings, "is_text"),
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """Where the batches of a stream go. Each is a commit, under a key made of the query and the number of the batch."""
+    """Options of a streaming write. Each batch is a commit; the query and the number of the batch make its key."""
 
     uri: str
     type: str
@@ -162,83 +164,103 @@ class StreamOptions:
     actor: str | None
     query_id: str | None
     checkpoint: str | None
-    """Where Spark notes what the query has done; its id is there as well."""
+    """The directory in which Spark notes the progress and the id of the query."""
+    rejects: str | None = None
+    """The directory of the reports: a file for each batch with rejected rows."""
+    max_rejects: int | str | None = None
+    """The number of rows of a batch that may be rejected; None if faulty rows fail the batch."""
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, overwrite: bool) -> StreamOptions:
-        """The options of a streaming write."""
-        given = _checked(options, _STREAMS, "stream")
+        """Check the options of a streaming write."""
+        settings = _checked(options, _STREAMS, "stream")
         if overwrite:
             hint = "use outputMode append, and load_mode merge to replace rows"
             raise BadRequest("a stream cannot be written in the output mode complete", hint=hint)
-        mode = _mode(given, overwrite=False)
+        mode = _mode(settings, overwrite=False)
         if mode == "overwrite":
             hint = "use load_mode append or merge"
             raise BadRequest("a stream cannot overwrite: each batch would replace the one before", hint=hint)
+        rejects, max_rejects = _stream_rejects(settings)
         return cls(
-            _where(given),
-            _type(given),
-            given.get("branch", MAIN),
-            mode,
-            given.get("message"),
-            given.get("actor"),
-            given.get("query_id") or None,
-            given.get("checkpointlocation"),
+            uri=_where(settings),
+            type=_type(settings),
+            branch=settings.get("branch", MAIN),
+            mode=mode,
+            message=settings.get("message"),
+            actor=settings.get("actor"),
+            query_id=settings.get("query_id") or None,
+            checkpoint=settings.get("checkpointlocation"),
+            rejects=rejects,
+            max_rejects=max_rejects,
         )
 
 
-def _checked(options: Mapping[str, str], known: tuple[str, ...], what: str) -> dict[str, str]:
-    """The options by their names in lower case; names that mean nothing are refused."""
-    given = {str(name).lower(): str(value) for name, value in options.items()}
-    for name in given:
-        if name not in (*_WHERE, *known, *_SPARKS):
-            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+def _stream_rejects(settings: Mapping[str, str]) -> tuple[str | None, int | str | None]:
+    if "rejects" not in settings and "max_rejects" not in settings:
+        return None, None
+    text = settings.get("max_rejects", "100%").strip()
+    limit = int(text) if text.isascii() and text.isdigit() else text
+    checked_limit(limit)
+    directory = settings.get("rejects")
+    if directory is not None:
+        # Each batch has its own file, which a repeated batch overwrites.
+        check_target(os.path.join(directory, "batch-0.jsonl") if directory else "", makes_parents=True)
+    return directory, limit
+
+
+def _checked(options: Mapping[str, str], allowed: tuple[str, ...], what: str) -> dict[str, str]:
+    """Return the options by their names in lower case; raise for an unknown one."""
+    settings = {str(name).lower(): str(value) for name, value in options.items()}
+    for name in settings:
+        if name not in (*_ADDRESS, *allowed, *_ADDED_BY_SPARK):
+            hint = did_you_mean(name, allowed) or f"there are {', '.join(allowed)}"
             raise BadRequest(f"a {what} has no option `{name}`", hint=hint)
-    return given
+    return settings
 
 
-def _where(given: Mapping[str, str]) -> str:
-    found = [_address(given[name]) for name in _WHERE if name in given]
-    if not found:
+def _where(settings: Mapping[str, str]) -> str:
+    addresses = [_address(settings[name]) for name in _ADDRESS if name in settings]
+    if not addresses:
         hint = 'give the directory or s3:// address of the graph: .load(uri), .save(uri) or .option("graph", uri)'
-        raise BadRequest("which graph is meant is not said", hint=hint)
-    if len(set(found)) > 1:
+        raise BadRequest("no graph was given", hint=hint)
+    if len(set(addresses)) > 1:
         hint = "give one of them: .load(uri) and .save(uri) set the option `path`"
-        raise BadRequest(f"two graphs are named: {' and '.join(found)}", hint=hint)
-    return found[0]
+        raise BadRequest(f"two graphs are named: {' and '.join(addresses)}", hint=hint)
+    return addresses[0]
 
 
 def _address(text: str) -> str:
-    """Catalogs of Spark hand paths over as `file:/…`."""
+    """Return an address without the `file:` that catalogs of Spark put before paths."""
     return "/" + unquote(text[5:]).lstrip("/") if text.startswith("file:") else text
 
 
-def _type(given: Mapping[str, str]) -> str:
-    if "type" not in given:
+def _type(settings: Mapping[str, str]) -> str:
+    if "type" not in settings:
         hint = 'set it to the name of a node or edge type: .option("type", "Person")'
         raise BadRequest("a write needs the option `type`", hint=hint)
-    return given["type"]
+    return settings["type"]
 
 
-def _mode(given: Mapping[str, str], *, overwrite: bool) -> str:
-    mode = given.get("load_mode", "overwrite" if overwrite else "append").lower()
+def _mode(settings: Mapping[str, str], *, overwrite: bool) -> str:
+    mode = settings.get("load_mode", "overwrite" if overwrite else "append").lower()
     if overwrite and mode != "overwrite":
         hint = f'use .mode("append") with load_mode {mode}'
         raise BadRequest(f"the save mode overwrite and load_mode `{mode}` contradict each other", hint=hint)
     return mode
 
 
-def _flag(given: Mapping[str, str], name: str) -> bool:
-    value = given.get(name, "false").lower()
+def _flag(settings: Mapping[str, str], name: str) -> bool:
+    value = settings.get(name, "false").lower()
     if value not in ("true", "false"):
         raise BadRequest(f"the option `{name}` is `{value}`", hint="use true or false")
     return value == "true"
 
 
-def _whole(given: Mapping[str, str], name: str, least: int = 0) -> int | None:
-    if name not in given:
+def _whole(settings: Mapping[str, str], name: str, least: int = 0) -> int | None:
+    if name not in settings:
         return None
-    text = given[name]
+    text = settings[name]
     if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise BadRequest(f"the option `{name}` is `{text}`", hint="give a whole number")
     return int(text)
@@ -248,9 +270,9 @@ def _params(text: str | None) -> Mapping[str, Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        params = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise BadRequest(f"the option `params` is not JSON: {error}", hint='give an object: {"name": "Ann"}') from None
-    if not isinstance(found, dict):
+    if not isinstance(params, dict):
         raise BadRequest("the option `params` is not a JSON object", hint='give an object: {"name": "Ann"}')
-    return found
+    return params

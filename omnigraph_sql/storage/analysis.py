@@ -35,4 +35,4 @@ ANALYSER = Analyser(terms=_terms, words=_words)
 """The one analyser of stored text and of query text."""
 
 ANALYSER_NAME = f"lance {lance.__version__}"
-"""Tells tokens of one analyser from those of another; another release of the library may cut texts in another way."""
+"""Identifies the analyser of tokens; another release of the library may split texts in another way."""

@@ -41,7 +41,7 @@ def table_schema(type_: NodeType | EdgeType) -> pa.Schema:
 
 
 def vector_bytes(type_: NodeType | EdgeType) -> int:
-    """What the vectors of one row take: a table keeps room for the numbers of a vector that is null, too."""
+    """The bytes of the vectors of one row. Null vectors count: Arrow allocates their numbers, too."""
     return sum(4 * (prop.type.dimension or 0) for prop in type_.properties.values() if prop.type.is_vector)
 
 
@@ -49,11 +49,6 @@ def _column(name: str, type_: PropType) -> pa.Field:
     if type_.is_blob:
         return lance.blob_field(name, nullable=type_.nullable)
     return pa.field(name, arrow_type(type_), nullable=type_.nullable)
-
-
-def table_key(type_: NodeType | EdgeType) -> str:
-    """`node:T` or `edge:E`."""
-    return f"{'edge' if isinstance(type_, EdgeType) else 'node'}:{type_.name}"
 
 
 def blob_column(values: pa.LargeBinaryArray) -> pa.Array:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from omnigraph_sql.storage.faults import translate
-from omnigraph_sql.storage.wholeness import new_fragments, version_file
+from omnigraph_sql.storage.error_translation import translate
+from omnigraph_sql.storage.integrity import new_fragments, version_file
 
 FSYNC: Final = "OMNIGRAPH_FSYNC"
 
@@ -31,10 +31,10 @@ def flush_files(files: Iterable[Path], root: Path, calls: Counter[str]) -> None:
         _flush(files, root, calls)
 
 
-def flush_directory(directory: Path, calls: Counter[str]) -> None:
-    """Flush the names in a directory, after a file was put there whose text is on disk already."""
+def flush_directory(directory: Path, root: Path, calls: Counter[str]) -> None:
+    """Flush the names in a directory and in those above it, after a file was put there whose text is on disk already."""
     if _is_on():
-        _sync(directory, calls)
+        _flush_directories([directory], root, calls)
 
 
 def _is_on() -> bool:
@@ -61,18 +61,26 @@ def _added(dataset: Any, version: int, place: Path) -> Iterator[str]:
 def _inside(place: Path, name: str) -> Iterator[str]:
     """A file, or the files of a directory; nothing, where Lance had nothing to put there."""
     if (place / name).is_dir():
-        yield from (f"{name}/{each.name}" for each in (place / name).iterdir())
+        yield from (f"{name}/{child.name}" for child in (place / name).iterdir())
     elif (place / name).exists():
         yield name
 
 
 def _flush(files: Iterable[Path], root: Path, calls: Counter[str]) -> None:
-    directories: dict[Path, None] = {}
+    parents: dict[Path, None] = {}
     for file in files:
         _sync(file, calls)
-        inside = [file.parent, *file.parent.parents]
-        directories |= dict.fromkeys(inside[: inside.index(root) + 1])
-    for directory in sorted(directories, key=lambda each: -len(each.parts)):
+        parents[file.parent] = None
+    _flush_directories(parents, root, calls)
+
+
+def _flush_directories(directories: Iterable[Path], root: Path, calls: Counter[str]) -> None:
+    """Flush directories of the graph and all above them up to its root, the deepest first."""
+    all_directories: set[Path] = set()
+    for directory in directories:
+        ancestors = [directory, *directory.parents]
+        all_directories.update(ancestors[: ancestors.index(root) + 1])
+    for directory in sorted(all_directories, key=lambda path: (-len(path.parts), path)):
         _sync(directory, calls)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a store about the files that Lance wrote to it: whether they are whole, and whether they will stay."""
+"""Files of Lance in a store: whether they are complete, and making them durable."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from omnigraph_sql.storage import durability, wholeness
-from omnigraph_sql.storage.wholeness import version_name
+from omnigraph_sql.storage import durability, integrity
+from omnigraph_sql.storage.integrity import version_name
+
+FileMark: TypeAlias = tuple[int, int, int]
+"""Identifies a file, as its name does not: its place on the disk, the time of its last change, and its size."""
 
 
 class DatasetFiles(Protocol):
@@ -27,8 +30,11 @@ class DatasetFiles(Protocol):
     def flush_objects(self, names: Iterable[str], calls: Counter[str]) -> None:
         """Flush objects that Lance wrote beside a version, if that is asked for."""
 
-    def is_newest(self, name: str, version: int) -> bool:
-        """Whether names alone show that no version of a dataset came after this one; False where looking costs a request."""
+    def is_newest(self, name: str, version: int, mark: FileMark) -> bool:
+        """True if the file of a version is the marked one, and no version of the dataset came after it."""
+
+    def mark_of(self, name: str, version: int, containing: str = "") -> FileMark | None:
+        """The mark of the file of a version; None where looking costs a request, or if it does not contain a text."""
 
 
 class LocalFiles:
@@ -38,10 +44,10 @@ class LocalFiles:
         self._root = root
 
     def require_whole(self, name: str, fragments: Iterable[Any]) -> None:
-        wholeness.require_whole(fragments, self._root / name)
+        integrity.require_complete(fragments, self._root / name)
 
     def retract_torn(self, name: str, dataset: Any) -> None:
-        wholeness.retract_torn(dataset, self._root / name)
+        integrity.retract_torn(dataset, self._root / name)
 
     def flush_version(self, name: str, dataset: Any, calls: Counter[str]) -> None:
         durability.flush_version(dataset, int(dataset.version), self._root / name, self._root, calls)
@@ -49,11 +55,21 @@ class LocalFiles:
     def flush_objects(self, names: Iterable[str], calls: Counter[str]) -> None:
         durability.flush_files((self._root / name for name in names), self._root, calls)
 
-    def is_newest(self, name: str, version: int) -> bool:
+    def is_newest(self, name: str, version: int, mark: FileMark) -> bool:
         # Versions follow one another without a gap, and the file of one appears in the moment it lands.
-        place = f"{self._root}/{name}"
-        is_last = not os.path.exists(f"{place}/{version_name(version + 1)}")
-        return is_last and os.path.exists(f"{place}/{version_name(version)}")
+        if os.path.exists(f"{self._root}/{name}/{version_name(version + 1)}"):
+            return False
+        return self.mark_of(name, version) == mark
+
+    def mark_of(self, name: str, version: int, containing: str = "") -> FileMark | None:
+        path = f"{self._root}/{name}/{version_name(version)}"
+        try:
+            status = os.stat(path)
+            if containing and containing.encode() not in Path(path).read_bytes():
+                return None
+        except OSError:
+            return None
+        return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 class AcknowledgedFiles:
@@ -71,5 +87,8 @@ class AcknowledgedFiles:
     def flush_objects(self, names: Iterable[str], calls: Counter[str]) -> None:
         pass
 
-    def is_newest(self, name: str, version: int) -> bool:  # noqa: ARG002 (of the protocol)
+    def is_newest(self, name: str, version: int, mark: FileMark) -> bool:  # noqa: ARG002 (of the protocol)
         return False
+
+    def mark_of(self, name: str, version: int, containing: str = "") -> FileMark | None:  # noqa: ARG002 (of the protocol)
+        return None

@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 from lance.dataset import ScannerBuilder
 from pyarrow.substrait import serialize_expressions
 
+_DEEPEST = 10
+
 
 def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
     """The filter for rows whose column is among the values.
@@ -20,16 +22,27 @@ def member_filter(column: str, values: pa.Array) -> pc.Expression | str:
     return pc.field(column).isin(values)
 
 
+def is_deep(filter: pc.Expression) -> bool:
+    """True if a filter is so deep that Arrow could not write it down for Lance: each level doubles the time that takes."""
+    depth = deepest = 0
+    for letter in str(filter):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        deepest = max(deepest, depth)
+    return deepest > _DEEPEST
+
+
 def filtered(dataset: Any, filter: pc.Expression | str | None, **options: Any) -> Any:
     """A scanner of the rows that satisfy a filter."""
-    if not isinstance(filter, pc.Expression) or not any(_is_unsigned_list(each.type) for each in dataset.schema):
+    if not isinstance(filter, pc.Expression) or not any(_is_unsigned_list(field.type) for field in dataset.schema):
         return dataset.scanner(filter=filter, **options)
-    # Lance hands the whole schema over with the filter, and a list of unsigned numbers cannot be told in that language.
+    # Lance serialises the whole schema with the filter, and Substrait has no type for lists of unsigned numbers.
     # As Lance does with other such columns, its place is held by another type; nothing in the filter is about it.
-    builder: Any = ScannerBuilder(dataset).apply_defaults({name: each for name, each in options.items() if each is not None})
+    builder: Any = ScannerBuilder(dataset).apply_defaults(
+        {name: option for name, option in options.items() if option is not None}
+    )
     fields = [
-        pa.field(f"__placeholder_{number}", pa.int8()) if _needs_placeholder(each.type) else each
-        for number, each in enumerate(dataset.schema)
+        pa.field(f"__placeholder_{number}", pa.int8()) if _needs_placeholder(field.type) else field
+        for number, field in enumerate(dataset.schema)
     ]
     builder._substrait_filter = bytes(serialize_expressions([filter], ["filter"], pa.schema(fields)))
     return builder.to_scanner()

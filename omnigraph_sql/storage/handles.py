@@ -1,17 +1,33 @@
-"""What storage hands out: opaque handles to table snapshots and staged writes."""
+"""Opaque handles to table versions and staged writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from omnigraph_sql.errors import Storage, VersionReclaimed
 from omnigraph_sql.storage import transactions
-from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, guarded
+from omnigraph_sql.storage.error_translation import LANCE_ERRORS, RESTORE, translated_errors
 
 StagedKind = Literal["append", "merge", "overwrite", "delete", "rows", "schema", "indices"]
+
+
+class TableEntry(Protocol):
+    """The version of a table that a snapshot shows, and its place."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def branch(self) -> str | None: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def transaction_uuid(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -25,19 +41,19 @@ class TableState:
 
 @dataclass(frozen=True)
 class SnapshotHandle:
-    """One version of one table. What is inside belongs to storage."""
+    """One version of one table. Its private members belong to storage."""
 
     path: str
     branch: str | None
     version: int
     _dataset: Any = field(repr=False, compare=False)
     _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What was made of it before."""
+    """Values computed from the version, by name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StagedHandle:
-    """A write whose files exist but which nobody sees. It can cross processes as JSON."""
+    """A write whose files exist and which no version shows. It can cross processes as JSON."""
 
     path: str
     branch: str | None
@@ -47,8 +63,10 @@ class StagedHandle:
     transaction_uuid: str
     rows: int
     _transaction: Any = field(repr=False, compare=False)
+    folded: int = 0
+    """So many of its new fragments, the first, hold rows of fragments that it replaces."""
     waited: bool = field(default=False, compare=False)
-    """Whether its files were written at another time, so that a cleanup may have taken them for left over since."""
+    """True if its files were written earlier, so that a cleanup may have removed them as leftovers."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -59,19 +77,20 @@ class StagedHandle:
             "operation_id": self.operation_id,
             "transaction_uuid": self.transaction_uuid,
             "rows": self.rows,
+            "folded": self.folded,
             "transaction": transactions.to_json(self._transaction),
         }
 
     @classmethod
     def from_dict(cls, entry: dict[str, Any]) -> StagedHandle:
         transaction = transactions.from_json(entry["transaction"])
-        given = {name: value for name, value in entry.items() if name != "transaction"}
-        return cls(**given, _transaction=transaction, waited=True)
+        fields = {name: value for name, value in entry.items() if name != "transaction"}
+        return cls(**fields, _transaction=transaction, waited=True)
 
 
 @dataclass(frozen=True)
 class TransactionInfo:
-    """What a committed version says about the write that made it."""
+    """The write that made a committed version, from its transaction."""
 
     uuid: str
     operation_id: str | None
@@ -81,9 +100,9 @@ class TransactionInfo:
 
 @contextmanager
 def reading(handle: SnapshotHandle) -> Iterator[None]:
-    """As `guarded`, for the reading of a version. That a cleanup removed it since it was opened is told from damage."""
+    """Translates errors of reading a version: one that a cleanup has removed since raises `VersionReclaimed`, not damage."""
     try:
-        with guarded(handle.path):
+        with translated_errors(handle.path):
             yield
     except Storage as error:
         if error.storage_class == "not_found" and _is_reclaimed(handle):
@@ -92,9 +111,9 @@ def reading(handle: SnapshotHandle) -> Iterator[None]:
 
 
 def _is_reclaimed(handle: SnapshotHandle) -> bool:
-    """Whether a version is gone. Its own file goes before any that it names."""
+    """True if a version is gone. Its own file goes before any that it names."""
     try:
-        return all(each["version"] != handle.version for each in handle._dataset.version_refs())
+        return all(reference["version"] != handle.version for reference in handle._dataset.version_refs())
     except LANCE_ERRORS:
         return False
 

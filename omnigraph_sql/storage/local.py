@@ -16,8 +16,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from omnigraph_sql.errors import Storage
-from omnigraph_sql.storage import durability, unfinished
-from omnigraph_sql.storage.faults import translate
+from omnigraph_sql.storage import durability, temp_files
+from omnigraph_sql.storage.error_translation import translate
 from omnigraph_sql.storage.files import DatasetFiles, LocalFiles
 from omnigraph_sql.storage.objects import ObjectStore, Standing, StoredObject
 from omnigraph_sql.storage.roots import LocalRoot
@@ -43,9 +43,12 @@ class LocalObjects(ObjectStore):
         return LocalFiles(self._directory)
 
     def standing(self) -> Standing:
-        if self._directory.is_file():
-            return Standing.FILE
-        return Standing.DIRECTORY if self._directory.exists() else Standing.NOTHING
+        try:
+            if self._directory.is_file():
+                return Standing.FILE
+            return Standing.DIRECTORY if self._directory.exists() else Standing.NOTHING
+        except OSError as error:  # closed to us, or a name that no file system takes
+            raise translate(error, str(self._directory)) from error
 
     def _unfit(self, name: str) -> str | None:
         remedy = "put the graph on a local file system with hard links"
@@ -76,7 +79,7 @@ class LocalObjects(ObjectStore):
                 return False
             finally:
                 os.unlink(temporary)
-        durability.flush_directory(self._path(name).parent, self.calls)
+        durability.flush_directory(self._path(name).parent, self._directory, self.calls)
         return True
 
     def _exists(self, name: str) -> bool:
@@ -100,23 +103,28 @@ class LocalObjects(ObjectStore):
         with suppress(FileNotFoundError):
             self._path(name).unlink()
 
+    def _delete_entry(self, name: str, data: bytes | None) -> None:
+        with suppress(FileNotFoundError):
+            if data is None or self._read(name) == data:
+                self._path(name).unlink()
+
     def _delete_prefix(self, name: str) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._path(name))
 
     def _list(self, name: str) -> Iterable[str]:
         try:
-            return [entry.name for entry in os.scandir(self._path(name)) if not unfinished.is_temporary(entry.name)]
+            return [entry.name for entry in os.scandir(self._path(name)) if not temp_files.is_temporary(entry.name)]
         except FileNotFoundError:
             return []
 
     def _walk(self, name: str) -> Iterator[StoredObject]:
         for directory, _, names in os.walk(self._path(name)):
-            for each in names:
-                path = Path(directory) / each
+            for file in names:
+                path = Path(directory) / file
                 with suppress(FileNotFoundError):  # gone since it was listed
-                    found = path.stat()
-                    yield StoredObject(path.relative_to(self._directory).as_posix(), found.st_size, found.st_mtime)
+                    status = path.stat()
+                    yield StoredObject(path.relative_to(self._directory).as_posix(), status.st_size, status.st_mtime)
 
     def _delete_all(self, names: list[str]) -> None:
         for name in names:
@@ -130,22 +138,22 @@ class LocalObjects(ObjectStore):
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:
         with self._temporary(name, chunks) as temporary:
             os.replace(temporary, self._path(name))
-        durability.flush_directory(self._path(name).parent, self.calls)
+        durability.flush_directory(self._path(name).parent, self._directory, self.calls)
 
     def _open(self, name: str) -> Any:
         return pa.OSFile(str(self._path(name)))
 
     def discard_unfinished(self, *directories: str) -> None:
         for directory in map(self._path, directories):
-            unfinished.discard(directory)
+            temp_files.discard(directory)
             with suppress(OSError):
                 for entry in [entry for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]:
-                    unfinished.discard(Path(entry.path))
+                    temp_files.discard(Path(entry.path))
 
     @contextmanager
     def _temporary(self, name: str, chunks: Iterable[bytes]) -> Iterator[str]:
-        """The name of a file with this content, on disk, that nobody else touches for as long as the context lasts."""
-        with unfinished.new_file(self._path(name).parent) as (stream, temporary):
+        """The name of a file with this content, on disk, which this process locks for the duration of the context."""
+        with temp_files.new_file(self._path(name).parent) as (stream, temporary):
             stream.writelines(chunks)
             stream.flush()
             os.fsync(stream.fileno())

@@ -11,9 +11,9 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 
 from omnigraph_sql.storage.datasets import commit_new, compact, new_session, stage_new
-from omnigraph_sql.storage.faults import LANCE_ERRORS, fault, guarded
+from omnigraph_sql.storage.error_translation import LANCE_ERRORS, storage_error, translated_errors
+from omnigraph_sql.storage.integrity import new_fragments
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.wholeness import new_fragments
 
 
 class AppendLog:
@@ -26,6 +26,10 @@ class AppendLog:
         self._session = new_session()
         self._options = objects.root.storage_options
         self.calls: Counter[str] = Counter()
+
+    def reset(self) -> None:
+        """Forget what was read: the files were replaced by others of their names."""
+        self._session = new_session()
 
     def exists(self) -> bool:
         return self._objects.has_version(self._name)
@@ -64,7 +68,7 @@ class AppendLog:
         self._flush(dataset)
 
     def _create(self, table: pa.Table) -> bool:
-        """Create the log with its first rows; False when somebody else was faster.
+        """Create the log with its first rows; False when another process was faster.
 
         Staged and committed without retries: a plain create lets several racing processes overwrite each other.
         """
@@ -73,7 +77,7 @@ class AppendLog:
             dataset = commit_new(self._objects, self._name, stage_new(self._objects, self._name, table))
         except LANCE_ERRORS as error:
             if not self.exists():
-                raise fault(error, self._objects.uri(self._name)) from error
+                raise storage_error(error, self._objects.uri(self._name)) from error
             return False
         self._flush(dataset)
         return True
@@ -101,7 +105,7 @@ class AppendLog:
 
     def _guarded(self) -> AbstractContextManager[None]:
         hint = f"restore {self._name} from a copy of the graph, or move it away: it is begun anew, without what it recorded"
-        return guarded(self._objects.uri(self._name), hint)
+        return translated_errors(self._objects.uri(self._name), hint)
 
     def _open(self) -> Any:
         """The newest version, for one scan of it."""

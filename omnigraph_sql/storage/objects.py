@@ -20,7 +20,7 @@ from omnigraph_sql.storage.roots import Root
 
 
 class Standing(Enum):
-    """What stands at a root."""
+    """The kind of thing at a root."""
 
     NOTHING = "nothing"
     FILE = "file"
@@ -47,11 +47,11 @@ class ObjectStore(ABC):
     @property
     @abstractmethod
     def files(self) -> DatasetFiles:
-        """What the store can say about files that Lance wrote to it."""
+        """Integrity and durability of files that Lance wrote to the store."""
 
     @abstractmethod
     def standing(self) -> Standing:
-        """What there is at the root."""
+        """The kind of thing at the root."""
 
     def uri(self, name: str) -> str:
         """The address of an object or dataset."""
@@ -68,23 +68,46 @@ class ObjectStore(ABC):
             self._write(name, text.encode("utf-8"))
 
     def write_text_if_absent(self, name: str, text: str) -> bool:
-        """Create an object; False when it exists already."""
+        """Create an object; False when it exists already.
+
+        The text must be its writer's own: where requests may be repeated, by it a creation is known whose answer was lost.
+        """
         failpoints.hit("storage.object_write")
         with self._guard("write", name):
             return self._create(name, text.encode("utf-8"))
 
+    # Entries: objects whose coming and going decides something. A request for an earlier one of a name changes no later one.
+
+    def create_entry(self, name: str, text: str) -> bool:
+        """Create an entry; False when there is one already. The text must be its writer's own."""
+        return self.write_text_if_absent(name, text)
+
+    def delete_entry(self, name: str, text: str | None) -> None:
+        """Delete an entry if it has this text; any with None. An absent one is success."""
+        failpoints.hit("storage.object_delete")
+        with self._guard("delete", name):
+            self._delete_entry(name, None if text is None else text.encode("utf-8"))
+
+    def has_entry(self, name: str) -> bool:
+        """True if there is an entry of this name."""
+        return self.exists(name)
+
+    def list_entries(self, directory: str) -> list[str]:
+        """Sorted names of the entries in a directory; an absent directory is empty."""
+        return self.list_dir(directory)
+
     def exists(self, name: str) -> bool:
-        """Whether there is an object of this name."""
+        """True if there is an object of this name."""
         with self._guard("exists", name):
             return self._exists(name)
 
     def has_prefix(self, name: str) -> bool:
-        """Whether there is a directory of this name; an object store has it as long as something is in it."""
+        """True if there is a directory of this name; an object store has it as long as something is in it."""
         with self._guard("exists", name):
             return self._has_prefix(name)
 
     def has_version(self, name: str) -> bool:
-        """Whether a dataset has a version. Directories alone are what a creation that was interrupted leaves."""
+        """True if a dataset has a version. Directories alone are what a creation that was interrupted leaves."""
         with self._guard("exists", name):
             return self._has_version(name)
 
@@ -105,7 +128,7 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def _unfit(self, name: str) -> str | None:
-        """What to do about a store that does not tell the first of two writers from the second; None when it does."""
+        """The remedy for a store without atomic conditional writes; None if it has them."""
 
     def rename(self, name: str, new_name: str) -> None:
         with self._guard("rename", name):
@@ -166,10 +189,10 @@ class ObjectStore(ABC):
         try:
             yield
         except Exception as error:
-            known = self._translate(error, name)
-            if known is None:
+            translated = self._translate(error, name)
+            if translated is None:
                 raise
-            raise known from error
+            raise translated from error
 
     @abstractmethod
     def _translate(self, error: Exception, name: str) -> Exception | None:
@@ -198,6 +221,9 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def _delete(self, name: str) -> None: ...
+
+    @abstractmethod
+    def _delete_entry(self, name: str, data: bytes | None) -> None: ...
 
     @abstractmethod
     def _delete_prefix(self, name: str) -> None: ...

@@ -1,4 +1,4 @@
-"""Where a graph lives: a local directory, or a prefix of an S3 bucket.
+"""Roots of graphs: a local directory, or a prefix of an S3 bucket.
 
 Settings of a bucket come from the environment and are read once, when an address is resolved, so that every part of one open
 graph works with the same ones.
@@ -23,12 +23,12 @@ _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{1,254}")
 # What libraries read in different ways inside an address: escapes, queries, and what object stores advise against.
 _UNSAFE: Final = re.compile(r"[%?#\\*{}^\[\]\"<>|`~\x00-\x1f\x7f]")
 _YES: Final = ("1", "true", "yes", "on")
-# A passing failure of the store is waited out for some seconds; a wrong setting is reported while somebody still looks.
+# Retry transient failures of the store for some seconds, and report a wrong setting soon.
 RETRIES: Final = 6
 RETRY_SECONDS: Final = 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class S3Settings:
     """How a bucket is reached. Without keys, the role of the machine or container is used."""
 
@@ -43,17 +43,17 @@ class S3Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> S3Settings:
         """The settings the environment asks for; an empty variable counts as unset."""
-        found = cls(
-            environment.get("AWS_REGION") or _DEFAULT_REGION,
-            environment.get("AWS_ACCESS_KEY_ID") or None,
-            environment.get("AWS_SECRET_ACCESS_KEY") or None,
-            environment.get("AWS_SESSION_TOKEN") or None,
-            next((environment[name].rstrip("/") for name in ENDPOINTS if environment.get(name)), None),
-            environment.get("AWS_S3_FORCE_PATH_STYLE", "").lower() in ("", *_YES),
-            environment.get("AWS_ALLOW_HTTP", "").lower() in _YES,
+        settings = cls(
+            region=environment.get("AWS_REGION") or _DEFAULT_REGION,
+            access_key_id=environment.get("AWS_ACCESS_KEY_ID") or None,
+            secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY") or None,
+            session_token=environment.get("AWS_SESSION_TOKEN") or None,
+            endpoint=next((environment[name].rstrip("/") for name in ENDPOINTS if environment.get(name)), None),
+            path_style=environment.get("AWS_S3_FORCE_PATH_STYLE", "").lower() in ("", *_YES),
+            allow_http=environment.get("AWS_ALLOW_HTTP", "").lower() in _YES,
         )
-        found._check()
-        return found
+        settings._check()
+        return settings
 
     def _check(self) -> None:
         if (self.access_key_id is None) != (self.secret_access_key is None):
@@ -86,12 +86,12 @@ class LocalRoot:
 
     @property
     def is_shared(self) -> bool:
-        """Whether machines of the same name may work on it."""
+        """True if machines of the same name may work on it."""
         return False
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """What Lance needs besides the address."""
+        """The storage options of Lance."""
         return None
 
 
@@ -112,14 +112,14 @@ class S3Root:
 
     @property
     def is_shared(self) -> bool:
-        """Whether machines of the same name may work on it."""
+        """True if machines of the same name may work on it."""
         return True
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """What Lance needs besides the address."""
+        """The storage options of Lance."""
         settings = self.settings
-        given = {
+        options = {
             "aws_region": settings.region,
             "aws_access_key_id": settings.access_key_id,
             "aws_secret_access_key": settings.secret_access_key,
@@ -130,7 +130,7 @@ class S3Root:
             "client_max_retries": str(RETRIES),
             "client_retry_timeout": str(RETRY_SECONDS),
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
     @property
     def endpoint(self) -> str | None:
@@ -146,16 +146,24 @@ Root: TypeAlias = LocalRoot | S3Root
 
 
 def resolve_root(uri: str | os.PathLike[str]) -> Root:
-    """What a graph address means. Symbolic links of existing ancestors of a directory are resolved."""
+    """The root of a graph address. Symbolic links of existing ancestors of a directory are resolved."""
     text = os.fspath(uri)
-    scheme = urlsplit(text).scheme.lower() if "://" in text else ""
+    try:
+        address = urlsplit(text) if "://" in text else urlsplit("")
+    except ValueError as error:
+        hint = "give a directory or s3://BUCKET/PREFIX"
+        raise BadRequest(f"`{text}` is no address: {error}", hint=hint) from None
+    scheme = address.scheme.lower()
     match scheme:
         case "http" | "https":
-            raise BadRequest(f"{text} is a server, not a graph", hint="name a server with --server")
+            raise BadRequest(
+                f"{text} is a server, not a graph",
+                hint="give the directory or s3://BUCKET/PREFIX of a graph; servers cannot be asked yet",
+            )
         case "s3":
             return _s3_root(text)
         case "file":
-            text = unquote(urlsplit(text).path)
+            text = unquote(address.path)
         case "":
             pass
         case _:
@@ -164,7 +172,12 @@ def resolve_root(uri: str | os.PathLike[str]) -> Root:
             )
     if not text:
         raise BadRequest("the address of the graph is empty", hint="give a directory or s3://BUCKET/PREFIX")
-    return LocalRoot(Path(os.path.realpath(os.path.abspath(os.path.expanduser(text)))))
+    try:
+        return LocalRoot(Path(os.path.realpath(os.path.abspath(os.path.expanduser(text)))))
+    except (OSError, ValueError) as error:  # the working directory was removed; a NUL in an escaped file:// address
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"the directory `{text}` cannot be looked up: {reason}"
+        raise BadRequest(message, hint="change to a directory that exists, or give an absolute path") from None
 
 
 def _s3_root(text: str) -> S3Root:

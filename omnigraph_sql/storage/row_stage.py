@@ -12,7 +12,7 @@ from lance.dataset import LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, reading
-from omnigraph_sql.storage.parts import fragments_of
+from omnigraph_sql.storage.table_parts import fragments_of
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
 
@@ -26,16 +26,18 @@ class RowStage:
         self._finish = finish
         self._new: list[Any] = []
         self._rows = 0
-        self._gone = {each.fragment_id: np.zeros(each.physical_rows, np.bool_) for each in dataset.get_fragments()}
+        self._gone = {
+            fragment.fragment_id: np.zeros(fragment.physical_rows, np.bool_) for fragment in dataset.get_fragments()
+        }
 
     def add(self, rows: Rows) -> None:
         """New rows."""
         if isinstance(rows, pa.Table) and rows.num_rows == 0:
             return
         with reading(self._handle):
-            fragments = [each for each in write_fragments(rows, self._dataset, mode="append") if each.num_rows]
+            fragments = [fragment for fragment in write_fragments(rows, self._dataset, mode="append") if fragment.num_rows]
         self._new += fragments
-        self._rows += sum(each.num_rows for each in fragments)
+        self._rows += sum(fragment.num_rows for fragment in fragments)
 
     def change(self, rows: pa.Table, row_ids: pa.Array, addresses: pa.Array) -> None:
         """Rows that replace those with these row ids, which are at these addresses."""
@@ -49,7 +51,7 @@ class RowStage:
         """New rows that others wrote on this lineage."""
         fragments = fragments_of(entries)
         self._new += fragments
-        self._rows += sum(each.num_rows for each in fragments)
+        self._rows += sum(fragment.num_rows for fragment in fragments)
 
     def change_parts(self, entries: Iterable[Any], row_ids: pa.Array, addresses: pa.Array) -> None:
         """As `change`, with rows that others wrote on this lineage."""

@@ -7,6 +7,7 @@ only if it is still the one that was read. Listings and reads must see every wri
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from omnigraph_sql import failpoints, ulid
 from omnigraph_sql.errors import Configuration
-from omnigraph_sql.storage.faults import is_remote, translate
+from omnigraph_sql.storage.error_translation import is_remote, translate
 from omnigraph_sql.storage.files import AcknowledgedFiles, DatasetFiles
 from omnigraph_sql.storage.objects import ObjectStore, Standing, StoredObject
 from omnigraph_sql.storage.roots import RETRIES, RETRY_SECONDS, S3Root
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 
 _READ_AHEAD: Final = 8 << 20
 _DELETES: Final = 1000
+_MARK_SIZE: Final = len('{"deleted": ""}') + 26
+"""The size of a tombstone of a deleted entry. Entries are larger."""
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """An object with what tells its states apart."""
+    """An object and its entity tag, which changes with each of its states."""
 
     text: str
     tag: str
@@ -54,36 +58,44 @@ class S3Objects(ObjectStore):
         """An object with its tag; None when there is none."""
         with self._guard("read", name):
             try:
-                found = self._api.get(self._store, name)
-                text = bytes(found.bytes()).decode("utf-8")
+                answer = self._api.get(self._store, name)
+                text = bytes(answer.bytes()).decode("utf-8")
             except FileNotFoundError as error:
                 if is_remote(error):
                     raise
                 return None
-            return Tagged(text, found.meta["e_tag"] or "", found.meta["last_modified"])
+            return Tagged(text, answer.meta["e_tag"] or "", answer.meta["last_modified"])
 
     def create_tagged(self, name: str, text: str) -> str | None:
-        """Create an object; its tag, or None when there is one already."""
+        """Create an object; its tag, or None when there is another one already."""
         with self._guard("write", name):
             try:
                 return self._api.put(self._store, name, text.encode("utf-8"), mode="create")["e_tag"] or ""
             except self._api.exceptions.AlreadyExistsError:
-                return None
+                return self._tag_of(name, text)
 
     def replace_tagged(self, name: str, text: str, tag: str) -> str | None:
-        """Replace an object that still has this tag; its new tag, or None when it is another one or gone."""
+        """Replace an object that still has this tag; its new tag, or None when it has another one or is gone."""
         with self._guard("write", name):
             try:
                 return self._api.put(self._store, name, text.encode("utf-8"), mode={"e_tag": tag})["e_tag"] or ""
             except self._api.exceptions.PreconditionError:
-                return None
+                return self._tag_of(name, text)
             except FileNotFoundError as error:
                 if is_remote(error):
                     raise
                 return None
 
+    def _tag_of(self, name: str, text: str) -> str | None:
+        """The tag of an object that has this text; None when it has another one.
+
+        A conditional write whose answer was lost is sent again, and then refused: only the text tells that it was done.
+        """
+        stored = self.read_tagged(name)
+        return stored.tag if stored is not None and stored.text == text else None
+
     def put(self, name: str, text: str) -> None:
-        """Write an object, whatever was there."""
+        """Write an object, replacing any of its name."""
         with self._guard("write", name):
             self._write(name, text.encode("utf-8"))
 
@@ -97,6 +109,54 @@ class S3Objects(ObjectStore):
         with self._guard("list", name):
             return sorted(self._below(name))
 
+    # Entries. A deletion that arrives late must not meet a later entry of its name, and stores do not delete on conditions:
+    # a deleted entry is replaced by a mark, on the condition that it is the one that was looked at. Marks stay; their size
+    # tells them from entries.
+
+    def create_entry(self, name: str, text: str) -> bool:
+        """Create an entry; False when there is one already. The text must be its writer's own."""
+        if self.write_text_if_absent(name, text):
+            return True
+        with self._guard("exists", name):
+            state = self._state_of(name)
+        if state is None:
+            return self.write_text_if_absent(name, text)
+        return state["size"] == _MARK_SIZE and self.replace_tagged(name, text, state["e_tag"] or "") is not None
+
+    def has_entry(self, name: str) -> bool:
+        """True if there is an entry of this name."""
+        with self._guard("exists", name):
+            state = self._state_of(name)
+        return state is not None and state["size"] != _MARK_SIZE
+
+    def list_entries(self, directory: str) -> list[str]:
+        """Sorted names of the entries in a directory; an absent directory is empty."""
+        failpoints.hit("storage.object_list")
+        with self._guard("list", directory):
+            objects = self._api.list_with_delimiter(self._store, f"{directory}/")["objects"]
+            return sorted(entry["path"].rpartition("/")[2] for entry in objects if entry["size"] != _MARK_SIZE)
+
+    def _delete_entry(self, name: str, data: bytes | None) -> None:
+        try:
+            stored = self._api.get(self._store, name)
+            content = bytes(stored.bytes())
+        except FileNotFoundError as error:
+            if is_remote(error):
+                raise
+            return
+        if len(content) == _MARK_SIZE or data not in (None, content):
+            return
+        # Refused if another writer was faster, or if the answer was lost: either way this entry has changed.
+        self.replace_tagged(name, json.dumps({"deleted": ulid.new()}), stored.meta["e_tag"] or "")
+
+    def _state_of(self, name: str) -> Any:
+        try:
+            return self._api.head(self._store, name)
+        except FileNotFoundError as error:
+            if is_remote(error):
+                raise
+            return None
+
     # The adapter
 
     @property
@@ -105,12 +165,12 @@ class S3Objects(ObjectStore):
 
     def standing(self) -> Standing:
         with self._guard("exists", ""):
-            found = any(True for page in self._api.list(self._store) for _ in page)
-        return Standing.DIRECTORY if found else Standing.NOTHING
+            is_directory = any(True for page in self._api.list(self._store) for _ in page)
+        return Standing.DIRECTORY if is_directory else Standing.NOTHING
 
     def _unfit(self, name: str) -> str | None:
-        first, second = self.create_tagged(name, ""), self.create_tagged(name, "")
-        ignored = first is None or second is not None or self.replace_tagged(name, "", '"0"') is not None
+        first, second = self.create_tagged(name, "first"), self.create_tagged(name, "second")
+        ignored = first is None or second is not None or self.replace_tagged(name, "third", '"0"') is not None
         return "use a store that honours If-None-Match and If-Match in conditional writes" if ignored else None
 
     def _translate(self, error: Exception, name: str) -> Exception | None:
@@ -128,17 +188,20 @@ class S3Objects(ObjectStore):
         try:
             self._api.put(self._store, name, data, mode="create")
         except self._api.exceptions.AlreadyExistsError:
-            return False
+            return self._has(name, data)
         return True
 
-    def _exists(self, name: str) -> bool:
+    def _has(self, name: str, data: bytes) -> bool:
+        """True if a creation that was refused was done before, by a request whose answer was lost."""
         try:
-            self._api.head(self._store, name)
+            return self._read(name) == data
         except FileNotFoundError as error:
             if is_remote(error):
                 raise
             return False
-        return True
+
+    def _exists(self, name: str) -> bool:
+        return self._state_of(name) is not None
 
     def _has_prefix(self, name: str) -> bool:
         return any(True for _ in self._below(name))
@@ -174,8 +237,8 @@ class S3Objects(ObjectStore):
         """Nothing: an object is there when it is whole. Uploads of parts that were broken off have no names."""
 
     def _list(self, name: str) -> Iterable[str]:
-        found = self._api.list_with_delimiter(self._store, f"{name}/")
-        paths = [*(entry["path"] for entry in found["objects"]), *found["common_prefixes"]]
+        answer = self._api.list_with_delimiter(self._store, f"{name}/")
+        paths = [*(entry["path"] for entry in answer["objects"]), *answer["common_prefixes"]]
         return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
     def _write_chunks(self, name: str, chunks: Iterable[bytes]) -> None:

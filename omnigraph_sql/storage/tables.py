@@ -5,13 +5,11 @@ No `stage_*` method moves the head of a table; `commit_staged` moves it by exact
 
 from __future__ import annotations
 
-import threading
 import uuid
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
-from urllib.parse import quote
 
 import lance
 import numpy as np
@@ -22,31 +20,47 @@ from lance.dataset import ColumnOrdering, LanceOperation, Transaction
 from lance.fragment import write_fragments
 from lance.schema import LanceSchema
 
+from omnigraph_sql.caches import LruCache
 from omnigraph_sql.errors import Conflict, Internal, NotFound, Storage
-from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_session, stage_new
-from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
-from omnigraph_sql.storage.faults import LANCE_ERRORS, RESTORE, fault, guarded, is_absence, is_conflict
+from omnigraph_sql.storage.arrow_streams import stream
+from omnigraph_sql.storage.branch_refs import (
+    branch_names,
+    damaged,
+    delete_branch,
+    dependants_of,
+    read_references,
+    reference_name,
+)
+from omnigraph_sql.storage.datasets import STORAGE_VERSION, commit_new, new_session, open_dataset, stage_new
+from omnigraph_sql.storage.derived_files import DerivedFiles, derived_directory
+from omnigraph_sql.storage.error_translation import (
+    LANCE_ERRORS,
+    RESTORE,
+    is_absence,
+    is_conflict,
+    storage_error,
+    translated_errors,
+)
+from omnigraph_sql.storage.ffi_provider import make_provider
 from omnigraph_sql.storage.filters import filtered
-from omnigraph_sql.storage.folding import folded
+from omnigraph_sql.storage.fold import fold_fragments
+from omnigraph_sql.storage.fragments import btree_covers, fragment_marks
 from omnigraph_sql.storage.handles import (
     SnapshotHandle,
     StagedHandle,
     StagedKind,
+    TableEntry,
     TableState,
     TransactionInfo,
     reading,
     reclaimed,
 )
-from omnigraph_sql.storage.indexing import IndexSpec, IndexState
-from omnigraph_sql.storage.layout import btree_covers, fragments
-from omnigraph_sql.storage.names import table_name
+from omnigraph_sql.storage.index_definitions import IndexSpec, IndexState, build_indexes
+from omnigraph_sql.storage.integrity import new_fragments, staged_files
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.parts import fragments_of
-from omnigraph_sql.storage.providers import make_provider
-from omnigraph_sql.storage.references import branches_of
 from omnigraph_sql.storage.row_stage import Rows, RowStage
-from omnigraph_sql.storage.streams import stream
-from omnigraph_sql.storage.wholeness import new_fragments, staged_files
+from omnigraph_sql.storage.table_names import table_name
+from omnigraph_sql.storage.table_parts import fragments_of
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
@@ -67,8 +81,12 @@ class TableStorage:
         self.calls: Counter[str] = Counter()
         self._session = new_session()
         self._options = objects.root.storage_options
-        self._handles: OrderedDict[tuple[str, str | None, int, str | None], SnapshotHandle] = OrderedDict()
-        self._lock = threading.Lock()
+        self._handles: LruCache[tuple[str, str | None, int, str | None], SnapshotHandle] = LruCache(_HANDLES)
+
+    def reset(self) -> None:
+        """Forget what was read: the files were replaced by others of their names."""
+        self._handles.clear()
+        self._session = new_session()
 
     # Opening
 
@@ -78,8 +96,8 @@ class TableStorage:
     def create_table(self, path: str, schema: pa.Schema) -> SnapshotHandle:
         """A new, empty table. Its path must not exist."""
         self.calls["create"] += 1
-        with guarded(path):
-            dataset = lance.write_dataset(  # inline-commit-ok: a table nobody references yet
+        with translated_errors(path):
+            dataset = lance.write_dataset(  # inline-commit-ok: nothing references the table yet
                 schema.empty_table(),
                 self.dataset_uri(path),
                 mode="create",
@@ -99,32 +117,21 @@ class TableStorage:
                 commit_new(self.objects, path, stage_new(self.objects, path, empty))
             except LANCE_ERRORS as error:
                 if not self.table_exists(path):
-                    raise fault(error, path) from error
+                    raise storage_error(error, path) from error
         return 1
 
-    def open_at(self, path: str, branch: str | None, version: int, transaction_uuid: str | None = None) -> SnapshotHandle:
-        """A version of a table. Handles are kept, so a repeated open costs nothing."""
-        key = (path, branch, version, transaction_uuid)
-        with self._lock:
-            handle = self._handles.get(key)
-            if handle is not None:
-                self._handles.move_to_end(key)
-                return handle
-        handle = self._open(path, branch, version)
-        self._keep(key, handle)
-        return handle
+    def open(self, entry: TableEntry) -> SnapshotHandle:
+        """The version of a table that an entry of a snapshot shows."""
+        return self.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
 
-    def _keep(self, key: tuple[str, str | None, int, str | None], handle: SnapshotHandle) -> None:
-        with self._lock:
-            self._handles[key] = handle
-            if len(self._handles) > _HANDLES:
-                self._handles.popitem(last=False)
+    def open_at(self, path: str, branch: str | None, version: int, transaction_uuid: str | None = None) -> SnapshotHandle:
+        """A version of a table. Handles are cached, so a repeated open costs nothing."""
+        key = (path, branch, version, transaction_uuid)
+        return self._handles.peek(key) or self._handles.put(key, self._open(path, branch, version))
 
     def forget(self, path: str, branch: str | None, version: int) -> None:
-        """Let go of the handles to a version, which is about to go away."""
-        with self._lock:
-            for key in [each for each in self._handles if each[:3] == (path, branch, version)]:
-                del self._handles[key]
+        """Drop the handles to a version that is about to be deleted."""
+        self._handles.remove(lambda key: key[:3] == (path, branch, version))
 
     def open_head(self, path: str, branch: str | None) -> SnapshotHandle:
         """The newest version of a table on a branch."""
@@ -140,17 +147,15 @@ class TableStorage:
 
     def _open(self, path: str, branch: str | None, version: int | None, block_size: int | None = None) -> SnapshotHandle:
         self.calls["open"] += 1
-        uri = self.objects.uri(table_name(path, branch))
-        settings: dict[str, Any] = {"session": self._session, "storage_options": self._options, "block_size": block_size}
         try:
-            dataset = lance.dataset(uri, version=version, **settings)
+            dataset = open_dataset(self.objects, path, branch, version, session=self._session, block_size=block_size)
         except LANCE_ERRORS as error:
             raise self._missing(path, branch, version, error) from error
         return SnapshotHandle(path, branch, dataset.version, dataset)
 
     def _missing(self, path: str, branch: str | None, version: int | None, error: Exception) -> Exception:
         if not is_absence(error):
-            return fault(error, path)
+            return storage_error(error, path)
         where = f"{path} on branch `{branch}`" if branch else path
         if version is not None and self.table_exists(path):
             return reclaimed(path, branch, version)
@@ -159,9 +164,9 @@ class TableStorage:
 
     def _durable(self, handle: SnapshotHandle, *others: str) -> SnapshotHandle:
         """The same handle, its new files and other named ones on disk if that is asked for."""
-        with guarded(handle.path):
+        with translated_errors(handle.path):
             self.objects.files.flush_version(table_name(handle.path, handle.branch), handle._dataset, self.calls)
-        self.objects.files.flush_objects((f"{handle.path}/{each}" for each in others), self.calls)
+        self.objects.files.flush_objects((f"{handle.path}/{name}" for name in others), self.calls)
         return handle
 
     # Reading
@@ -183,7 +188,7 @@ class TableStorage:
         """Rows in table order. The column `_rowoffset` is the position of a row in that order."""
         self.calls["scan"] += 1
         with reading(handle):
-            if any(_is_wide(each.type) for each in self.schema(handle)) and handle._dataset.count_rows() == 0:
+            if any(_is_wide(field.type) for field in self.schema(handle)) and handle._dataset.count_rows() == 0:
                 return _no_rows(self.schema(handle), columns)
             scanner = filtered(
                 handle._dataset,
@@ -215,7 +220,7 @@ class TableStorage:
             def reopen(block_size: int) -> Any:
                 return self._open(handle.path, handle.branch, handle.version, block_size)._dataset
 
-            with guarded(handle.path):
+            with translated_errors(handle.path):
                 handle._made["provider"] = make_provider(handle._dataset, reopen)
         return handle._made["provider"]
 
@@ -232,11 +237,11 @@ class TableStorage:
             return handle._dataset.take(positions, [column]).column(0)
 
     def layout(self, handle: SnapshotHandle) -> list[str]:
-        """What each fragment holds, in table order. If one layout begins with another, rows were only added since."""
-        return fragments(handle._dataset)
+        """A mark of the content of each fragment, in table order. A layout that extends another one has only added rows."""
+        return fragment_marks(handle._dataset)
 
     def index_coverage(self, handle: SnapshotHandle, column: str) -> bool:
-        """Whether a BTREE on the column knows all rows."""
+        """True if a BTREE on the column knows all rows."""
         return btree_covers(handle._dataset, column)
 
     def count(self, handle: SnapshotHandle, filter: pc.Expression | str | None = None) -> int:
@@ -259,7 +264,7 @@ class TableStorage:
             # Lance cannot read back a compaction that moved an index; such a version names no operation of ours.
             return TransactionInfo(f"unreadable-{version}", None, None, "Rewrite")
         except LANCE_ERRORS as error:
-            raise fault(error, handle.path) from error
+            raise storage_error(error, handle.path) from error
         properties = transaction.transaction_properties or {}
         return TransactionInfo(
             transaction.uuid, properties.get(OPERATION_ID), properties.get(UNDO_OF), type(transaction.operation).__name__
@@ -294,7 +299,7 @@ class TableStorage:
         schema = LanceSchema.from_pyarrow(self.schema(handle))
         operation = LanceOperation.Append(fragments) if is_append else LanceOperation.Overwrite(schema, fragments)
         transaction = Transaction(handle.version, operation, uuid=str(uuid.uuid4()))
-        staged = self._staged(handle, transaction, mode, operation_id, sum(each.num_rows for each in fragments))
+        staged = self._staged(handle, transaction, mode, operation_id, sum(fragment.num_rows for fragment in fragments))
         return replace(staged, waited=True)
 
     def stage_merge_insert(
@@ -337,16 +342,10 @@ class TableStorage:
     def stage_create_indices(self, handle: SnapshotHandle, specs: Iterable[IndexSpec], operation_id: str) -> StagedHandle:
         """Build indexes over all rows, in one commit. One that exists gets another segment."""
         self.calls["stage"] += 1
-        dataset = handle._dataset
-        fragments = [each.fragment_id for each in dataset.get_fragments()]
-        built = []
-        for spec in specs:
-            settings = _settings(spec, dataset)
-            with reading(handle):
-                index = dataset.create_index_uncommitted(
-                    spec.column, spec.kind, name=spec.name, fragment_ids=fragments, replace=True, **settings
-                )
-                built.append(dataset.merge_existing_index_segments([index]) if spec.kind == "INVERTED" else index)
+        # Lance takes the dataset for itself meanwhile, and readers on other threads share that of the handle.
+        own = self._open(handle.path, handle.branch, handle.version)._dataset
+        with reading(handle):
+            built = build_indexes(own, specs)
         transaction = Transaction(handle.version, LanceOperation.CreateIndex(built, []), uuid=str(uuid.uuid4()))
         return self._staged(handle, transaction, "indices", operation_id, 0)
 
@@ -354,34 +353,45 @@ class TableStorage:
         """The indexes of a version, by name."""
         self.calls["indexes"] += 1
         dataset = handle._dataset
-        present = {each.fragment_id for each in dataset.get_fragments()}
-        found = []
+        present = {fragment.fragment_id for fragment in dataset.get_fragments()}
+        states = []
         for index in dataset.describe_indices():
-            covered = frozenset(int(each) for segment in index.segments for each in segment.fragment_ids) & present
+            covered = frozenset(int(number) for segment in index.segments for number in segment.fragment_ids) & present
             kind = index.index_type.upper()
-            found.append(IndexState(index.name, index.field_names[0], kind, covered, covered == present))
-        return sorted(found, key=lambda each: each.name)
+            states.append(IndexState(index.name, index.field_names[0], kind, covered, covered == present))
+        return sorted(states, key=lambda state: state.name)
 
     def _staged(
         self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
     ) -> StagedHandle:
         self.objects.files.require_whole(table_name(handle.path, handle.branch), new_fragments(transaction.operation))
+        folds = 0
         if kind in ("append", "merge", "rows"):
-            transaction.operation = self._folded(handle, transaction.operation) or transaction.operation
+            operation = self._folded(handle, transaction.operation) or transaction.operation
+            folds = len(list(new_fragments(operation))) - len(list(new_fragments(transaction.operation)))
+            transaction.operation = operation
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(
-            handle.path, handle.branch, handle.version, kind, operation_id, transaction.uuid, int(rows), transaction
+            path=handle.path,
+            branch=handle.branch,
+            base_version=handle.version,
+            kind=kind,
+            operation_id=operation_id,
+            transaction_uuid=transaction.uuid,
+            rows=int(rows),
+            _transaction=transaction,
+            folded=folds,
         )
 
     def _folded(self, handle: SnapshotHandle, operation: Any) -> Any | None:
         """A write that folds small fragments as well, if it can. One that cannot, leaves them and goes on."""
         try:
-            found = folded(handle._dataset, operation)
-            if found is not None:
-                self.objects.files.require_whole(table_name(handle.path, handle.branch), new_fragments(found))
+            folded = fold_fragments(handle._dataset, operation)
+            if folded is not None:
+                self.objects.files.require_whole(table_name(handle.path, handle.branch), new_fragments(folded))
         except (*LANCE_ERRORS, Storage):
             return None
-        return found
+        return folded
 
     def attribute(self, staged: StagedHandle, operation_id: str) -> StagedHandle:
         """The same staged write, marked with the operation that is about to commit it."""
@@ -404,7 +414,7 @@ class TableStorage:
         """Rows written by `write_spool`."""
         hint = "stage the load again"
         try:
-            with guarded(name, hint):
+            with translated_errors(name, hint):
                 reader: pa.RecordBatchReader = pa.ipc.open_stream(self.objects.open(name))
         except NotFound:
             raise NotFound(f"the staged rows {name} are gone", what="staged load", name=name, hint=hint) from None
@@ -427,13 +437,13 @@ class TableStorage:
             if is_conflict(error):
                 text = f"{staged.path} was changed by another writer"
                 raise Conflict(text, reason="commit", hint="repeat the write") from error
-            raise fault(error, staged.path) from error
+            raise storage_error(error, staged.path) from error
         if dataset.version != staged.base_version + 1:
             wanted = staged.base_version + 1
             text = f"{staged.path} was changed by another writer: version {dataset.version} instead of {wanted}"
             raise Conflict(text, reason="rebased", hint="repeat the write")
         new = self._durable(SnapshotHandle(staged.path, staged.branch, dataset.version, dataset))
-        self._keep((new.path, new.branch, new.version, staged._transaction.uuid), new)
+        self._handles.put((new.path, new.branch, new.version, staged._transaction.uuid), new)
         return new
 
     # Table branches
@@ -443,30 +453,30 @@ class TableStorage:
         self.calls["fork"] += 1
         root = self._open(path, None, None)._dataset
         source = from_version if from_branch is None else (from_branch, from_version)
-        with guarded(path):
+        with translated_errors(path):
             root.create_branch(to_branch, source)
-        return self._durable(self._open(path, to_branch, None), f"_refs/branches/{quote(to_branch, safe='')}.json")
+        reference = reference_name(path, to_branch).removeprefix(f"{path}/")
+        return self._durable(self._open(path, to_branch, None), reference)
 
     def list_branches(self, path: str) -> list[str]:
         self.calls["branches"] += 1
-        dataset = self._open(path, None, None)._dataset
-        with guarded(path):
-            return sorted(branches_of(dataset))
+        return branch_names(self.objects, path)
 
     def force_delete_branch(self, path: str, branch: str) -> None:
-        """Remove a table branch and what an interrupted fork may have left; an absent one is success."""
+        """Remove a table branch and what an interrupted fork may have left; an absent one is success.
+
+        One that others were forked from stays, and so does one for which that is unknown.
+        """
         self.calls["delete_branch"] += 1
-        self.calls["open"] += 1
-        try:
-            dataset = lance.dataset(self.dataset_uri(path), session=self._session, storage_options=self._options)
-        except LANCE_ERRORS as error:
-            if is_absence(error):
-                return
-            raise fault(error, path) from error
-        with guarded(path):
-            if branch in branches_of(dataset):
-                _delete_branch(dataset, branch)
-        self.objects.delete_prefix(f"{path}/tree/{branch}")
+        references = read_references(self.objects, path)
+        others = dependants_of(references, branch)
+        if others:
+            text = f"{path} on branch `{branch}` cannot be deleted: `{others[0]}` depends on it"
+            raise Conflict(text, reason="descendants", hint=f"delete `{others[0]}` first")
+        unreadable = damaged(path, [name for name, entry in references.items() if entry is None and name != branch])
+        if unreadable is not None:
+            raise unreadable
+        delete_branch(self.objects, path, branch)
 
     def table_exists(self, path: str) -> bool:
         return self.objects.has_version(path)
@@ -477,29 +487,12 @@ def _is_wide(type_: pa.DataType) -> bool:
 
 
 def _no_rows(schema: pa.Schema, columns: Sequence[str] | None) -> pa.RecordBatchReader:
-    """What a scan of no rows gives: to find that out Lance makes room for one, however much it takes."""
+    """The result of a scan of no rows, for tables where Lance would allocate a huge row to find it out."""
     names = schema.names if columns is None else columns
-    known = {each.name: each for each in schema}
-    fields = [known.get(name, pa.field(name, pa.uint64())) for name in names]  # positions and row ids are no columns
+    by_name = {field.name: field for field in schema}
+    fields = [by_name.get(name, pa.field(name, pa.uint64())) for name in names]  # positions and row ids are no columns
     plain = [
-        pa.field(each.name, pa.large_binary()) if isinstance(each.type, pa.BaseExtensionType) else each for each in fields
+        pa.field(field.name, pa.large_binary()) if isinstance(field.type, pa.BaseExtensionType) else field
+        for field in fields
     ]
     return pa.RecordBatchReader.from_batches(pa.schema(plain), [])
-
-
-def _settings(spec: IndexSpec, dataset: Any) -> dict[str, Any]:
-    """What Lance wants to know about an index of vectors: short codes, and parts that it can learn from samples."""
-    if spec.metric is None:
-        return {}
-    width = next(size for size in (4, 2, 1) if spec.dimension % size == 0)
-    vectors = dataset.count_rows(f"`{spec.column}` IS NOT NULL")
-    parts = max(1, min(round(vectors**0.5), vectors // 256))
-    return {"metric": spec.metric, "num_partitions": parts, "num_sub_vectors": spec.dimension // width}
-
-
-def _delete_branch(dataset: Any, branch: str) -> None:
-    try:
-        dataset.branches.delete(branch)
-    except LANCE_ERRORS:
-        if branch in branches_of(dataset):  # otherwise somebody else has just removed it
-            raise

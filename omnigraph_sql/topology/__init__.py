@@ -1,1 +1,1 @@
-"""Columns, ids and adjacency of table versions, kept in memory."""
+"""In-memory columns, id indexes and adjacency of table versions."""

@@ -1,15 +1,12 @@
-"""Columns as numbers that compare like their values.
+"""Columns as NumPy numbers that compare like their values.
 
-To look at a few values Arrow takes many times as long as NumPy does, whatever it is asked. Texts have their place among all
-that are different.
+For few values, Arrow is many times slower than NumPy. The number of a text is its rank among the distinct texts.
 """
 
 from __future__ import annotations
 
-import operator
 import sys
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,16 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph_sql.comparison import COMPARATORS
+
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(frozen=True)
@@ -35,35 +26,35 @@ class Ranks:
 
     numbers: npt.NDArray[Any]
     type: pa.DataType
-    """Of the column."""
+    """The type of the column."""
     texts: list[str] | None = None
-    """The different values of a column of texts, in their order: its numbers are places among them."""
+    """The sorted distinct values of a column of texts; its numbers are indices into them."""
 
     @property
     def nbytes(self) -> int:
-        """What it takes beside the column, whose numbers it shares."""
+        """The memory used, in bytes, without the numbers, which are shared with the column."""
         return 0 if self.texts is None else sum(map(sys.getsizeof, self.texts))
 
     def place(self, text: str) -> float:
-        """The number that compares with those of the column as a text does with its texts."""
+        """Return the number that compares with those of the column like `text` with its texts."""
         assert self.texts is not None
-        found = bisect_left(self.texts, text)  # by code points, which is the order of the bytes in UTF-8
-        return found if found < len(self.texts) and self.texts[found] == text else found - 0.5
+        rank = bisect_left(self.texts, text)  # by code points, which is the byte order of UTF-8
+        return rank if rank < len(self.texts) and self.texts[rank] == text else rank - 0.5
 
     def holds(self, op: str, number: float, at: Positions | None = None) -> Mask:
-        """For each row, or each of some, whether it compares with a number as it should."""
-        found: Mask = _COMPARE[op](self.numbers if at is None else self.numbers[at], number)
-        return found
+        """Return a mask of the rows, or of the rows at positions, for which the comparison with a number holds."""
+        mask: Mask = COMPARATORS[op].apply(self.numbers if at is None else self.numbers[at], number)
+        return mask
 
 
 def numeric_ranks(column: pa.Array) -> Ranks | None:
-    """The numbers of a column that holds nothing else."""
+    """Return the numbers of a numeric column without nulls, else None."""
     is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     return Ranks(column.to_numpy(), column.type) if is_number and not column.null_count else None
 
 
 def text_ranks(coded: pa.DictionaryArray) -> Ranks | None:
-    """The places of the texts of a column among all of them, which are in order."""
+    """Return the ranks of the texts of a column with a sorted dictionary; None if it has nulls."""
     if coded.null_count:
         return None
     return Ranks(coded.indices.to_numpy(), coded.dictionary.type, coded.dictionary.to_pylist())

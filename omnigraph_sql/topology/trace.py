@@ -1,4 +1,4 @@
-"""What a query did to get at its data."""
+"""A trace of the data accesses of a query."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections import Counter
 
 
 class Trace:
-    """Counts of calls by what was asked and how it was answered. Engines call from several threads."""
+    """Counts of accesses by subject and method. Engines call it from several threads."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def note(self, asked: str, way: str) -> None:
-        """One more call."""
+    def note(self, subject: str, method: str) -> None:
+        """Count one access."""
         with self._lock:
-            self._counts[f"{asked}: {way}"] += 1
+            self._counts[f"{subject}: {method}"] += 1
 
     def counts(self) -> dict[str, int]:
-        """All calls so far, in order of their names."""
+        """Return all counts so far, sorted by name."""
         with self._lock:
             return dict(sorted(self._counts.items()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,20 +9,31 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_compiler import CompileError, EdgeType, NodeType, Query, bind_params, entity_id, ir
+from omnigraph_compiler import EdgeType, NodeType, Query, entity_id, ir
 from omnigraph_sql import ulid
+from omnigraph_sql.arguments import shown
 from omnigraph_sql.embeddings import Embeddings, fill, outdated_by
 from omnigraph_sql.errors import BadRequest, PreconditionFailed, ResourceLimit, ValidationFailed
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
-from omnigraph_sql.storage.columns import table_key, vector_bytes
-from omnigraph_sql.writes.delta import Image, TableDelta, TableRows, distinct, plain
-from omnigraph_sql.writes.engine import Engine
-from omnigraph_sql.writes.operation import Prepared, Provenance, TableWrite
+from omnigraph_sql.runtime.parameters import bind_parameters
+from omnigraph_sql.storage.columns import vector_bytes
+from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.table_keys import NODE, TableKey
+from omnigraph_sql.writes.checks.pending_graph import PendingGraph, TableDelta, TableRows, distinct, plain
+from omnigraph_sql.writes.checks.validation import check
+from omnigraph_sql.writes.mutation_values import evaluate, rows_table, stored
+from omnigraph_sql.writes.operation import (
+    Append,
+    Delete,
+    Merge,
+    PreparedWrite,
+    Provenance,
+    Selection,
+    TableWrite,
+)
 from omnigraph_sql.writes.predicates import Condition, predicate
-from omnigraph_sql.writes.protocol import execute
-from omnigraph_sql.writes.validate import check
-from omnigraph_sql.writes.values import default_value, evaluate, key_text_value, rows_table, stored
+from omnigraph_sql.writes.protocol import execute, find_replay
 
 ROW_LIMIT = 8192
 BYTE_LIMIT = 32 << 20
@@ -31,21 +41,26 @@ BYTE_LIMIT = 32 << 20
 
 @dataclass(frozen=True)
 class MutationResult:
-    """How many nodes and edges a mutation touched, and the commit it made; None when it changed nothing."""
+    """The number of nodes and edges a mutation touched, and the commit it made; None when it changed nothing."""
 
     affected_nodes: int
+    """Nodes that were inserted, updated or deleted."""
     affected_edges: int
+    """Edges that were inserted, updated or deleted."""
     commit: Commit | None = None
+    """What was published; None when nothing changed."""
+    replayed: bool = False
+    """True if the idempotency key was published before; then nothing was touched, and `commit` is that first commit."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MutationStaging:
     """Pending effects of the statements so far."""
 
-    engine: Engine
+    store: GraphStore
     snapshot: Snapshot
     embeddings: Embeddings | None = None
-    """Who computes vectors; nobody when embedding is off."""
+    """The provider of vectors; None when embedding is off."""
     pending: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """Rows by table and id; the last one wins."""
     merges: set[str] = field(default_factory=set)
@@ -55,6 +70,7 @@ class MutationStaging:
     nodes: int = 0
     edges: int = 0
     reads: set[str] = field(default_factory=set)
+    selections: list[Selection] = field(default_factory=list)
 
     def put(self, key: str, row: dict[str, Any], *, replaces: bool) -> None:
         rows = self.pending.setdefault(key, {})
@@ -68,7 +84,7 @@ class MutationStaging:
 
 
 def mutate(
-    engine: Engine,
+    store: GraphStore,
     query: Query,
     params: Mapping[str, Any] | None,
     *,
@@ -76,36 +92,56 @@ def mutate(
     actor: str | None = None,
     if_commit: str | None = None,
     message: str | None = None,
+    idempotency_key: str | None = None,
     embeddings: Embeddings | None = None,
+    retries: int = 0,
+    ignore_unknown: bool = False,
 ) -> MutationResult:
-    """Run a compiled mutation; `embeddings` computes the vectors that it leaves out."""
+    """Run a compiled mutation; `embeddings` computes the vectors that it leaves out.
+
+    When others have changed the rows that it chose, it is evaluated anew at most `retries` times.
+    """
     if not isinstance(query.plan, ir.WritePlan):
         raise BadRequest(f"`{query.name}` is a read, not a mutation", hint="run it as a query")
+    _check_retries(retries)
     plan = query.plan
-    bound = bind_or_raise(query, params)
+    bound = bind_parameters(query, params, ignore_unknown=ignore_unknown)
 
-    def prepare(snapshot: Snapshot) -> Prepared[MutationResult]:
-        staging = MutationStaging(engine, snapshot, embeddings)
+    def prepare(snapshot: Snapshot) -> PreparedWrite[MutationResult]:
+        staging = MutationStaging(store=store, snapshot=snapshot, embeddings=embeddings)
         for statement in plan.statements:
             _run(staging, statement, bound)
-        return _finish(staging, plan)
+        return _finish(staging)
 
+    provenance = Provenance("Mutation", actor, message, idempotency_key)
+    commit = find_replay(store, branch, provenance)
+    if commit is not None:
+        return MutationResult(0, 0, commit, replayed=True)
     outcome = execute(
-        engine, branch, prepare, Provenance("Mutation", actor, message), lambda snapshot: _check_commit(snapshot, if_commit)
+        store,
+        branch,
+        prepare,
+        provenance,
+        lambda snapshot: _check_commit(snapshot, if_commit),
+        retries=retries,
+        tables=_tables(plan),
     )
+    if outcome.replayed:
+        return MutationResult(0, 0, outcome.commit, replayed=True)
     return MutationResult(outcome.result.affected_nodes, outcome.result.affected_edges, outcome.commit)
 
 
-def bind_or_raise(query: Query, params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The parameters of a query, typed, with the instant of `now()` if it asks for that."""
-    try:
-        bound = bind_params(query, params)
-    except CompileError as error:
-        raise BadRequest(error.message, code=error.code, hint=error.hint) from None
-    if not query.uses_now:
-        return bound
-    now = datetime.datetime.now(datetime.UTC)
-    return bound | {ir.NOW: now.replace(microsecond=now.microsecond // 1000 * 1000)}
+def _check_retries(retries: object) -> None:
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        raise BadRequest(f"`retries` takes a whole number from 0 on, not {shown(retries)}", hint="use for example retries=3")
+
+
+def _tables(plan: ir.WritePlan) -> set[str]:
+    """The tables that the statements name; a removed node may take edges of others with it."""
+    return {
+        TableKey.of(NODE if isinstance(statement, ir.Update) else statement.type_kind, statement.type)
+        for statement in plan.statements
+    }
 
 
 def _check_commit(snapshot: Snapshot, if_commit: str | None) -> None:
@@ -124,28 +160,26 @@ def _run(staging: MutationStaging, statement: ir.Insert | ir.Update | ir.Delete,
             _delete(staging, statement, params)
 
 
-def _finish(staging: MutationStaging, plan: ir.WritePlan) -> Prepared[MutationResult]:
-    engine = staging.engine
+def _finish(staging: MutationStaging) -> PreparedWrite[MutationResult]:
+    store = staging.store
     deltas: dict[str, TableDelta] = {}
     writes: list[TableWrite] = []
     for key, rows in staging.pending.items():
-        _check_size(key, len(rows) * vector_bytes(engine.type_of(key)))  # before there is a table of them
-        table = rows_table(engine.type_of(key), list(rows.values()))
+        _check_size(key, len(rows) * vector_bytes(store.type_of(key)))  # before there is a table of them
+        table = rows_table(store.type_of(key), list(rows.values()))
         if staging.embeddings is not None:
-            table = fill(engine.type_of(key), table, staging.embeddings)
+            table = fill(store.type_of(key), table, staging.embeddings)
         _check_size(key, table.nbytes)
         deltas[key] = TableDelta(key, TableRows.of(table))
-        writes.append(TableWrite(key, "merge" if key in staging.merges else "append", rows=deltas[key].rows))
+        writes.append((Merge if key in staging.merges else Append)(key, deltas[key].rows))
     for key, ids in staging.deletes.items():
         if len(ids):
-            deltas[key] = TableDelta(key, TableRows.of(_no_rows(engine, key)), removed=ids)
-            writes.append(TableWrite(key, "delete", ids=ids))
-    image = Image(engine, staging.snapshot, deltas)
+            deltas[key] = TableDelta(key, TableRows.of(_no_rows(store, key)), removed=ids)
+            writes.append(Delete(key, ids))
+    image = PendingGraph(store, staging.snapshot, deltas)
     check(image)
-    strict = any(not isinstance(statement, ir.Insert) for statement in plan.statements)
-    return Prepared(
-        tuple(writes), frozenset(image.read | staging.reads), MutationResult(staging.nodes, staging.edges), strict=strict
-    )
+    result = MutationResult(staging.nodes, staging.edges)
+    return PreparedWrite(tuple(writes), frozenset(image.read | staging.reads), result, tuple(staging.selections))
 
 
 def _check_size(key: str, size: int) -> None:
@@ -154,21 +188,21 @@ def _check_size(key: str, size: int) -> None:
         raise ResourceLimit(text, resource="bytes", limit=BYTE_LIMIT, actual=size, hint="use a load")
 
 
-def _no_rows(engine: Engine, key: str) -> pa.Table:
-    return rows_table(engine.type_of(key), [])
+def _no_rows(store: GraphStore, key: str) -> pa.Table:
+    return rows_table(store.type_of(key), [])
 
 
 # Statements ------------------------------------------------------------------------------------------------------
 
 
 def _insert(staging: MutationStaging, statement: ir.Insert, params: Mapping[str, Any]) -> None:
-    key = f"{statement.type_kind}:{statement.type}"
-    type_ = staging.engine.type_of(key)
-    given = {each.property: evaluate(each.value, params) for each in statement.assignments}
+    key = TableKey.of(statement.type_kind, statement.type)
+    type_ = staging.store.type_of(key)
+    values = {assignment.property: evaluate(assignment.value, params) for assignment in statement.assignments}
     row: dict[str, Any] = {}
     for prop in type_.properties.values():
-        value = given[prop.name] if prop.name in given else default_value(prop.type, prop.default)
-        if value is None and not prop.type.nullable and prop.name not in given:
+        value = values.get(prop.name, prop.default)
+        if value is None and not prop.type.nullable and prop.name not in values:
             if prop.embed is None or staging.embeddings is None:
                 text = f"missing required property `{type_.name}.{prop.name}`"
                 hint = "no embedding provider is configured; supply the vector" if prop.embed else None
@@ -177,7 +211,7 @@ def _insert(staging: MutationStaging, statement: ir.Insert, params: Mapping[str,
             continue
         row[prop.name] = stored(f"{type_.name}.{prop.name}", prop.type, value)
     if isinstance(type_, EdgeType):
-        row |= {"id": ulid.new(), "src": given["from"], "dst": given["to"]}
+        row |= {"id": ulid.new(), "src": _end_id(values["from"]), "dst": _end_id(values["to"])}
         _require_ends(key, row)
         staging.edges += 1
         staging.put(key, row, replaces=False)
@@ -198,17 +232,19 @@ def _node_id(node: NodeType, row: Mapping[str, Any]) -> str | None:
     for name in node.key or ():
         if row[name] is None:
             text = f"the @key property `{node.name}.{name}` is null"
-            raise ValidationFailed(text, table_key=table_key(node), rule="key")
-    return entity_id(node, {name: key_text_value(row[name]) for name in node.key or ()})
+            raise ValidationFailed(text, table_key=TableKey.of_type(node), rule="key")
+    return entity_id(node, {name: row[name] for name in node.key or ()})
 
 
 def _update(staging: MutationStaging, statement: ir.Update, params: Mapping[str, Any]) -> None:
-    key = f"node:{statement.type}"
-    type_ = staging.engine.type_of(key)
+    key = TableKey.of_node(statement.type)
+    type_ = staging.store.type_of(key)
     condition = _condition(statement.predicate, params)
     changes = {
-        each.property: stored(f"{type_.name}.{each.property}", each.type, evaluate(each.value, params))
-        for each in statement.assignments
+        assignment.property: stored(
+            f"{type_.name}.{assignment.property}", assignment.type, evaluate(assignment.value, params)
+        )
+        for assignment in statement.assignments
     }
     if staging.embeddings is not None:
         changes |= _outdated(type_, changes)
@@ -223,23 +259,31 @@ def _outdated(type_: NodeType | EdgeType, changes: Mapping[str, Any]) -> dict[st
     Without a text there is nothing to compute: a vector that may be null goes, one that is required stays.
     """
     names = outdated_by(type_, changes.keys())
-    found = [prop for prop in type_.properties.values() if prop.name in names and prop.embed is not None]
-    return {prop.name: None for prop in found if prop.type.nullable or changes[prop.embed.source]}  # type: ignore[union-attr]
+    vectors = [prop for prop in type_.properties.values() if prop.name in names and prop.embed is not None]
+    return {prop.name: None for prop in vectors if prop.type.nullable or changes[prop.embed.source]}  # type: ignore[union-attr]
 
 
 def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition:
     assert isinstance(compare.left, ir.PropertyRef)
     column = {"from": "src", "to": "dst"}.get(compare.left.property, compare.left.property)
-    return predicate(column, compare.left.type, compare.op, evaluate(compare.right, params))
+    value = evaluate(compare.right, params)
+    return predicate(column, compare.left.type, compare.op, _end_id(value) if column in ("src", "dst") else value)
+
+
+def _end_id(value: Any) -> Any:
+    """The id of a node that an edge names by the integer that is its key."""
+    return str(value) if isinstance(value, int) else value
 
 
 def _matching(staging: MutationStaging, key: str, condition: Condition) -> list[dict[str, Any]]:
     """Committed and pending rows that satisfy a condition; a pending row hides the committed one of its id."""
     pending = staging.pending.get(key, {})
-    committed = [row for row in _scan(staging, key, condition.scan) if row["id"] not in pending]
+    chosen = _scan(staging, key, condition.scan)
+    staging.selections.append(Selection(key, condition.scan, pa.array([row["id"] for row in chosen], pa.string())))
+    committed = [row for row in chosen if row["id"] not in pending]
     if not pending:
         return committed
-    type_ = staging.engine.type_of(key)
+    type_ = staging.store.type_of(key)
     table = rows_table(type_, list(pending.values()))
     plain_columns = [name for name in table.column_names if name == "id" or not type_.properties[name].type.is_blob]
     hits = table.select(plain_columns).filter(condition.expression).column("id").to_pylist()
@@ -249,9 +293,9 @@ def _matching(staging: MutationStaging, key: str, condition: Condition) -> list[
 def _scan(staging: MutationStaging, key: str, condition: pc.Expression | str) -> list[dict[str, Any]]:
     entry = staging.snapshot.entry(key)
     staging.reads.add(key)
-    handle = staging.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+    handle = staging.store.storage.open(entry)
     rows: list[dict[str, Any]] = []
-    for batch in staging.engine.storage.scan(handle, None, condition):
+    for batch in staging.store.storage.scan(handle, None, condition):
         rows += batch.to_pylist()
         if len(rows) > ROW_LIMIT:
             text = f"a mutation may touch {ROW_LIMIT} rows of {key}"
@@ -260,24 +304,27 @@ def _scan(staging: MutationStaging, key: str, condition: pc.Expression | str) ->
 
 
 def _delete(staging: MutationStaging, statement: ir.Delete, params: Mapping[str, Any]) -> None:
-    key = f"{statement.type_kind}:{statement.type}"
-    ids = _scan_ids(staging, key, _condition(statement.predicate, params).scan)
+    key = TableKey.of(statement.type_kind, statement.type)
+    condition = _condition(statement.predicate, params).scan
+    ids = _scan_ids(staging, key, condition)
+    staging.selections.append(Selection(key, condition, ids))
     _remove(staging, key, ids)
     if statement.type_kind == "edge":
         return
-    for edge in staging.engine.catalog.edges.values():
+    for edge in staging.store.catalog.edges.values():
         ends = [end for end, node in (("src", edge.source), ("dst", edge.target)) if node == statement.type]
         for end in ends:
-            staging.reads.add(f"edge:{edge.name}")
+            edges = TableKey.of_edge(edge.name)
+            staging.reads.add(edges)
             if len(ids):
-                _remove(staging, f"edge:{edge.name}", _scan_ids(staging, f"edge:{edge.name}", pc.field(end).isin(ids)))
+                _remove(staging, edges, _scan_ids(staging, edges, pc.field(end).isin(ids)))
 
 
 def _scan_ids(staging: MutationStaging, key: str, condition: pc.Expression | str) -> pa.Array:
     entry = staging.snapshot.entry(key)
     staging.reads.add(key)
-    handle = staging.engine.storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
-    return plain(staging.engine.storage.scan(handle, ["id"], condition).read_all().column("id"))
+    handle = staging.store.storage.open(entry)
+    return plain(staging.store.storage.scan(handle, ["id"], condition).read_all().column("id"))
 
 
 def _remove(staging: MutationStaging, key: str, ids: pa.Array) -> None:
@@ -285,7 +332,7 @@ def _remove(staging: MutationStaging, key: str, ids: pa.Array) -> None:
     before = staging.deletes.get(key, pa.array([], pa.string()))
     after = distinct([before, ids])
     staging.deletes[key] = after
-    if key.startswith("node:"):
+    if TableKey(key).is_node:
         staging.nodes += len(after) - len(before)
     else:
         staging.edges += len(after) - len(before)

@@ -1,4 +1,4 @@
-"""An operation on its way through the write protocol: what it wants to do, and what it is based on."""
+"""Operations of the write protocol: the writes to tables, and the snapshot they are based on."""
 
 from __future__ import annotations
 
@@ -6,50 +6,117 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from omnigraph_sql.manifest.changes import Define, Pin, Tombstone
+from omnigraph_sql.manifest.changes import DefinitionChange, Pin, Tombstone
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.texts import check_actor, check_optional
 from omnigraph_sql.storage.handles import StagedHandle
-from omnigraph_sql.storage.indexing import IndexSpec
-from omnigraph_sql.writes.delta import TableRows
+from omnigraph_sql.storage.index_definitions import IndexSpec
+from omnigraph_sql.writes.checks.pending_graph import TableRows
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class TableWrite:
-    """What happens to one table.
-
-    `rows` for append, merge, overwrite, upsert (by `keys`), rewrite and create; `ids` for delete; a rewrite removes the rows
-    that satisfy `condition` and adds `rows`; `indexes` for indices. A table that does not exist yet is created at `path`.
-    """
+class Append:
+    """Add rows to a table."""
 
     table_key: str
-    kind: str
-    rows: TableRows | None = None
-    ids: pa.Array | None = None
-    keys: tuple[str, ...] = ()
-    condition: str | None = None
-    path: str | None = None
-    indexes: tuple[IndexSpec, ...] = ()
-
-    @property
-    def strict(self) -> bool:
-        """Whether the write depends on the exact content it was prepared on."""
-        return self.kind in ("overwrite", "delete")
+    rows: TableRows
 
 
 @dataclass(frozen=True)
-class Prepared(Generic[T]):
-    """A validated operation: its writes, the tables it was validated against, and what to tell the caller."""
+class Merge:
+    """Replace the rows of a type that have the same ids, and add the others."""
+
+    table_key: str
+    rows: TableRows
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """Replace the rows of a relational table that have the same values in `keys`, and add the others."""
+
+    table_key: str
+    rows: TableRows
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Replace all rows of a table. The write depends on the exact content of the table."""
+
+    table_key: str
+    rows: TableRows
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """Create a table at `path` with these rows."""
+
+    table_key: str
+    rows: TableRows
+    path: str
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Remove the rows with these ids."""
+
+    table_key: str
+    ids: pa.Array
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Remove the rows that satisfy an SQL condition, and add others."""
+
+    table_key: str
+    rows: TableRows
+    condition: str
+
+
+@dataclass(frozen=True)
+class BuildIndexes:
+    """Build indexes over all rows of a table."""
+
+    table_key: str
+    indexes: tuple[IndexSpec, ...]
+
+
+@dataclass(frozen=True)
+class StagedBefore:
+    """Commit the files of a staged load; the attempt has their handle from the beginning."""
+
+    table_key: str
+
+
+TableWrite = Append | Merge | Upsert | Overwrite | CreateTable | Delete | Rewrite | BuildIndexes | StagedBefore
+"""The write of an operation to one table."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of a table that a statement chose by its condition. They must be unchanged when the write is published."""
+
+    table_key: str
+    condition: pc.Expression | str
+    ids: pa.Array
+
+
+@dataclass(frozen=True)
+class PreparedWrite(Generic[T]):
+    """A validated operation: its writes, the tables it was validated against, and the result for the caller."""
 
     writes: tuple[TableWrite, ...]
     reads: frozenset[str]
     result: T
-    strict: bool = False
-    changes: tuple[Tombstone | Define, ...] = ()
-    """What is published besides new versions of tables."""
+    selections: tuple[Selection, ...] = ()
+    """Decisions that rest on committed rows."""
+    changes: tuple[Tombstone | DefinitionChange, ...] = ()
+    """Changes of the manifest besides new versions of tables."""
 
     @property
     def is_empty(self) -> bool:
@@ -57,20 +124,27 @@ class Prepared(Generic[T]):
 
     @property
     def keys(self) -> set[str]:
-        """Everything the operation changes."""
+        """The keys that the operation changes."""
         return {write.table_key for write in self.writes} | {change.table_key for change in self.changes}
 
 
 @dataclass(frozen=True)
 class Provenance:
+    """Writer, message and idempotency key of a commit. `BadRequest` for a text that cannot be stored."""
+
     writer_kind: str
     actor: str | None = None
     message: str | None = None
     idempotency_key: str | None = None
 
+    def __post_init__(self) -> None:
+        check_actor(self.actor)
+        check_optional(self.message, "message")
+        check_optional(self.idempotency_key, "idempotency_key")
+
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
+class WriteOutcome(Generic[T]):
     commit: Commit | None
     result: T
     replayed: bool = False
@@ -81,26 +155,21 @@ class Attempt(Generic[T]):
     """State of one pass through the phases."""
 
     snapshot: Snapshot
-    prepared: Prepared[T]
+    prepared: PreparedWrite[T]
     staged: dict[str, StagedHandle] = field(default_factory=dict)
 
 
-def is_strict(prepared: Prepared[T]) -> bool:
-    """Whether an operation depends on the exact content it was prepared on."""
-    return prepared.strict or any(write.strict for write in prepared.writes)
-
-
 def touched(attempt: Attempt[T]) -> set[str]:
-    """What an attempt changes or was validated against."""
+    """The keys that an attempt changes or was validated against."""
     return attempt.prepared.keys | attempt.prepared.reads
 
 
 def has_moved(attempt: Attempt[T], fresh: Snapshot) -> bool:
-    """Whether anything an attempt relies on is no longer as it was."""
+    """True if a table that an attempt relies on has moved."""
     replaced = attempt.snapshot.incarnation != fresh.incarnation
     return replaced or any(attempt.snapshot.state(key) != fresh.state(key) for key in touched(attempt))
 
 
 def expected_pins(attempt: Attempt[T]) -> dict[str, Pin]:
-    """Where everything has to be that an attempt relies on."""
+    """The expected state of every table that an attempt relies on."""
     return {key: attempt.snapshot.expectation(key) for key in touched(attempt)}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from omnigraph_compiler import PropType
 from omnigraph_compiler.types import FLOATS, INTEGER_RANGES, INTEGERS
 from omnigraph_compiler.values import to_f32
+from omnigraph_sql.comparison import COMPARATORS
 from omnigraph_sql.storage.columns import arrow_type
 
 _NOTHING = pc.scalar(False)
@@ -32,26 +33,10 @@ def predicate(column: str, type_: PropType, op: str, value: Any) -> Condition:
     if type_.scalar in INTEGERS:
         return _integer(column, type_, op, value)
     if type_.scalar in FLOATS:
-        found = _float(column, type_, op, float(value))
+        expression = _float(column, type_, op, float(value))
     else:
-        found = _compare(pc.field(column), op, pa.scalar(value, arrow_type(type_)))
-    return Condition(found, found)
-
-
-def _compare(field: pc.Expression, op: str, value: pa.Scalar) -> pc.Expression:
-    match op:
-        case "=":
-            return field == value
-        case "!=":
-            return field != value
-        case "<":
-            return field < value
-        case "<=":
-            return field <= value
-        case ">":
-            return field > value
-        case _:
-            return field >= value
+        expression = COMPARATORS[op].apply(pc.field(column), pa.scalar(value, arrow_type(type_)))
+    return Condition(expression, expression)
 
 
 def _integer(column: str, type_: PropType, op: str, value: int | float) -> Condition:
@@ -66,9 +51,9 @@ def _integer(column: str, type_: PropType, op: str, value: int | float) -> Condi
         op, value = ("<=", math.floor(value)) if op in ("<", "<=") else (">=", math.ceil(value))
     number = int(value)
     if low <= number <= high:
-        found = _compare(field, op, pa.scalar(number, arrow_type(type_)))
+        expression = COMPARATORS[op].apply(field, pa.scalar(number, arrow_type(type_)))
         # Lance does not take Arrow expressions over unsigned columns; a text of one plain number says the same.
-        return Condition(found, f"`{column}` {op} {number}" if type_.scalar.startswith("U") else found)
+        return Condition(expression, f"`{column}` {op} {number}" if type_.scalar.startswith("U") else expression)
     above = number > high
     return everything if op == "!=" or (op != "=" and (op in ("<", "<=")) == above) else nothing
 
@@ -82,4 +67,4 @@ def _float(column: str, type_: PropType, op: str, value: float) -> pc.Expression
         except ValueError:
             everything = op == "!=" or (op != "=" and (op in ("<", "<=")) == (value > 0))
             return field.is_valid() if everything else _NOTHING
-    return _compare(field, op, pa.scalar(value, arrow_type(type_)))
+    return COMPARATORS[op].apply(field, pa.scalar(value, arrow_type(type_)))

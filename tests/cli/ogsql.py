@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.warm import warm_ogsql
+
 OGSQL = Path(sys.executable).with_name("ogsql")
 TIMEOUT = 60
 
@@ -65,9 +67,10 @@ def environment(**changes: str) -> dict[str, str]:
 def ogsql(
     *arguments: str | Path, cwd: Path | None = None, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> Finished:
-    """Run the executable to its end."""
+    """Run the executable to its end: in a warm process, unless the environment changes how the interpreter starts."""
+    executable = OGSQL if any(name.startswith("PYTHON") for name in env or {}) else warm_ogsql()
     result = subprocess.run(
-        [str(OGSQL), *map(str, arguments)],
+        [str(executable), *map(str, arguments)],
         input=stdin,
         capture_output=True,
         cwd=cwd,

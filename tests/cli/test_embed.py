@@ -176,7 +176,7 @@ def test_a_schema_is_needed(folder: Path) -> None:
     result = ogsql("embed", cwd=folder)
 
     assert result.status == 2
-    assert "name the schema with either --schema FILE or --store URI" in result.err
+    assert "Missing option '--schema' or '--store'" in result.err
 
 
 def test_the_schema_of_a_graph(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """How `ogsql` behaves as a process: exit codes, streams and signals."""
 
+import json
 import os
 import signal
 import subprocess
@@ -75,7 +76,7 @@ def test_a_usage_error_as_json() -> None:
 
     assert (result.status, result.err) == (2, "")
     assert result.document == {
-        "error": "Missing argument 'SCHEMA'.",
+        "error": "Missing argument 'SCHEMA': give it, or name it in a file omnigraph.yaml.",
         "hint": "run `ogsql lint --help`",
         "diagnostics": [],
     }
@@ -305,3 +306,69 @@ def test_closed_streams_are_no_defect(folder: Path, redirection: str) -> None:
     )
 
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", [("lint", "/dev/zero", "ports.gq"), ("compile", "ports.pg", "/dev/zero")])
+def test_a_file_that_never_ends(folder: Path, command: tuple[str, ...]) -> None:
+    done = ogsql(*command, cwd=folder)
+
+    assert done.status == 8
+    assert "`/dev/zero` is larger than 64 MiB" in done.err
+
+
+MEMORY = """
+import resource, sys
+from omnigraph_compiler import compile_schema, decode_source
+from omnigraph_sql.cli import projects
+from omnigraph_sql.cli.actions import lint as action
+from omnigraph_sql.cli.commands import lint
+from omnigraph_sql.cli.main import run
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (30 << 20), resource.RLIM_INFINITY))
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_memory_that_ran_out_is_no_defect(folder: Path) -> None:
+    with (folder / "large.pg").open("wb") as file:
+        file.truncate(60 << 20)
+    words = [sys.executable, "-c", MEMORY, "lint", "large.pg", "ports.gq", "--json"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, env=environment(), check=False, timeout=TIMEOUT)
+    document = json.loads(done.stdout)
+
+    assert done.returncode == 8, done.stderr
+    assert document["error"] == "there is not enough memory"
+    assert "report" not in document["hint"]
+
+
+def test_messages_do_not_drive_the_terminal(folder: Path) -> None:
+    done = ogsql("lint", "\x1b]0;owned\x07.pg", "ports.gq", cwd=folder)
+
+    assert "\x1b" not in done.err
+    assert "\\x1b]0;owned\\x07.pg" in done.err
+
+
+LEAVING = """
+import atexit, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import ogsql
+def work():
+    time.sleep(0.2)
+    print("thread", flush=True)
+pool = ThreadPoolExecutor(1)
+pool.submit(work)
+threading.Thread(target=work).start()
+atexit.register(print, "hook")
+sys.argv = ["ogsql", "version"]
+ogsql.main()
+"""
+
+
+def test_the_process_waits_for_threads_and_runs_exit_hooks() -> None:
+    command = [sys.executable, "-c", LEAVING]
+    result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=TIMEOUT)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    version, *rest = result.stdout.splitlines()
+    assert version.startswith("ogsql ")
+    assert rest == ["thread", "thread", "hook"]

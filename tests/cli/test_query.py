@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import omnigraph_sql as og
 from tests.cli.graphs import DREDGE, done
 from tests.cli.ogsql import OGSQL, TIMEOUT, environment, ogsql
 
@@ -76,6 +78,23 @@ def test_parameters_and_a_name(graph: Path, folder: Path) -> None:
     result = ogsql("query", graph, *named, "--format", "jsonl", cwd=folder)
 
     assert done(result).out.splitlines()[1:] == ['{"p": "NLRTM"}']
+
+
+def test_a_parameter_that_is_not_declared_is_an_error_unless_it_is_to_be_ignored(graph: Path) -> None:
+    text = "query q($least: F64?) { match { $p: Port not { $p.depth < $least } } return { count($p) as n } }"
+    given = ("--params", '{"leest": 17}')
+    for command, arguments in (("query", ["-e", text]), ("explain", ["-e", text]), ("sql", ["-e", "select 1 as n"])):
+        wrong = ogsql(command, graph, *arguments, *given)
+        assert (wrong.status, wrong.out) == (1, "")
+        assert "`leest` is not a parameter of" in wrong.err
+        assert ogsql(command, graph, *arguments, *given, "--ignore-unknown-params").status == 0
+    wrong = ogsql("mutate", graph, "-e", DREDGE, "--params", '{"code": "BEANR", "depth": 1.0, "x": 1}')
+    assert "`x` is not a parameter of query" in wrong.err
+    done(
+        ogsql(
+            "mutate", graph, "-e", DREDGE, "--params", '{"code": "BEANR", "depth": 1.0, "x": 1}', "--ignore-unknown-params"
+        )
+    )
 
 
 def test_rows_as_names_and_values(graph: Path) -> None:
@@ -184,3 +203,19 @@ def test_rows_from_duckdb(graph: Path) -> None:
     assert explained.err == ""
     assert "og_port_code" in explained.out
     assert ogsql("query", graph, "-e", PORTS, "--engine", "sqlite").status == 2
+
+
+def test_an_explanation_is_readable(graph: Path) -> None:
+    text = (
+        "query busy() { match { $p: Port $p lane $q not { $q lane $p } } "
+        "return { $p.code, count($q) as calls } order { calls desc } limit 3 }"
+    )
+    steps = done(ogsql("explain", graph, "-e", text)).out
+    with og.connect(graph, read_only=True) as opened:
+        explanation = opened.explain(text)
+
+    assert "order by calls DESC NULLS LAST, p.code ASC, first 3" in steps
+    assert "count($q)" in steps
+    assert not re.search(r"\$\d|__common_expr|s\d+\.", steps)
+    assert f"{explanation}\n" == steps
+    assert len(repr(explanation)) < 100

@@ -10,10 +10,10 @@ import pytest
 
 from omnigraph_compiler import compile_schema
 from omnigraph_sql import errors
-from omnigraph_sql.cli.shell import opening
+from omnigraph_sql.cli.shell import start
 from omnigraph_sql.cli.shell.completion import Names, complete, quoted
-from omnigraph_sql.cli.shell.piping import statements_of
-from omnigraph_sql.cli.shell.session import Session
+from omnigraph_sql.cli.shell.pipe import statements_of
+from omnigraph_sql.cli.shell.session import ShellSession
 from omnigraph_sql.cli.shell.statements import is_complete, split
 from tests.cli.graphs import depths, done
 from tests.cli.ogsql import OGSQL, TIMEOUT, Finished, environment, ogsql
@@ -314,6 +314,15 @@ def test_parameters(graph: Path) -> None:
     assert "there is no parameter `code`" in shell(graph, "\\unset code").err
 
 
+def test_a_misspelt_parameter_is_an_error_and_others_stay_for_other_statements(graph: Path) -> None:
+    query = "query q($least: F64?) { match { $p: Port $p.depth >= $least } return { count($p) as n } }"
+    wrong = shell(graph, f"\\set leest 10\n{query}")
+    assert wrong.status == 1
+    assert "parameter 'least' of query `q` is not set" in wrong.err
+    assert "did you mean `leest`?" in wrong.err
+    assert done(shell(graph, f"\\set other 10\n\\set least 1\n{query}")).out
+
+
 def test_explanations_of_both_languages(graph: Path) -> None:
     steps = done(shell(graph, f"\\explain {READ}")).out
     analyzed = done(shell(graph, f"\\explain analyze {READ}")).out
@@ -399,8 +408,31 @@ def test_a_statement_runs_before_the_stream_ends(graph: Path) -> None:
 
 def test_without_prompt_toolkit_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
-    monkeypatch.delitem(sys.modules, "omnigraph_sql.cli.shell.prompting", raising=False)
+    monkeypatch.delitem(sys.modules, "omnigraph_sql.cli.shell.prompt", raising=False)
 
     with pytest.raises(errors.Configuration, match=r"omnigraph-sql\[shell\]") as raised:
-        opening.talk(Session.__new__(Session))
+        start.run_shell(ShellSession.__new__(ShellSession))
     assert (raised.value.exit_code, raised.value.what) == (2, "prompt_toolkit")
+
+
+@pytest.mark.parametrize("word", ["exit", "exit;", "QUIT", "quit ;", "\\q", "exit()", "\\exit"])
+def test_words_that_leave(graph: Path, word: str) -> None:
+    done = ogsql("shell", graph, "--format", "csv", stdin=f"select 1 as a;\n{word}\nselect 2 as b;\n".encode())
+
+    assert (done.status, done.out, done.err) == (0, "a\n1\n", "")
+
+
+def test_help_without_a_backslash(graph: Path) -> None:
+    done = ogsql("shell", graph, stdin=b"help\nhelp set;\nHELP \\d\n")
+
+    assert done.status == 0, done.err
+    assert "\\explain [analyze] STATEMENT" in done.out
+    assert done.out.splitlines()[-2:] == [
+        "\\set [NAME VALUE]  list the parameters, or give one a JSON value",
+        "\\d [TYPE]  list the types with their rows, or describe one",
+    ]
+
+
+def test_the_words_are_words_elsewhere() -> None:
+    for text in ("select exit;", "exiting;", "quit the port;", "select 1\nexit\n;"):
+        assert [each.kind for each in split(text).complete] == ["sql"]

@@ -259,9 +259,81 @@ def test_rejects_are_reported_and_left_out_up_to_the_limit(graph: Path, folder: 
     assert refused.err.startswith("error: 2 records are rejected, 0 allowed; the first: line 2: ")
     assert "bad.jsonl" in refused.err
     assert [json.loads(line)["line"] for line in reported.splitlines()] == [2, 3]
-    assert (accepted.status, "left out 2 records that break a rule\n" in accepted.out) == (0, True)
+    assert (accepted.status, "left out 2 records that break a rule; see bad.jsonl\n" in accepted.out) == (0, True)
     assert set(depths(graph)) == {"BEANR", "NLRTM", "DEHAM"}
     assert sorted(path.name for path in folder.glob(".rejects*")) == []
+
+
+def test_a_single_reject_is_told_as_one(graph: Path, folder: Path) -> None:
+    (folder / "bad.jsonl").write_text(jsonl([{"type": "Port", "data": {"code": "FRLEH", "depth": "deep"}}]))
+    load = ("load", graph, "--data", "bad.jsonl", "--mode", "append", "--quiet", "--max-rejects", "1")
+
+    assert "left out 1 record that breaks a rule\n" in ogsql(*load, cwd=folder).out
+
+
+def test_rejects_to_a_dash_are_refused(graph: Path, folder: Path) -> None:
+    (folder / "bad.jsonl").write_text(jsonl([{"type": "Port", "data": {"code": "FRLEH", "depth": "deep"}}]))
+    load = ("load", graph, "--data", "bad.jsonl", "--mode", "append", "--quiet", "--max-rejects", "1", "--rejects")
+
+    refused = ogsql(*load, "-", cwd=folder)
+    reported = ogsql(*load, "/dev/stdout", cwd=folder)
+
+    assert (refused.status, refused.out) == (1, "")
+    assert "/dev/stdout" in refused.err
+    assert not (folder / "-").exists()
+    assert (reported.status, '"rule": "type"' in reported.out) == (0, True)
+
+
+def test_the_limit_of_rejects_may_be_a_share(graph: Path, folder: Path) -> None:
+    rows = [{"type": "Port", "data": {"code": f"P{n}"}} for n in range(199)]
+    (folder / "mixed.jsonl").write_text(jsonl([*rows, {"type": "Port", "data": {"code": "X", "depth": "deep"}}]))
+    load = ("load", graph, "--data", "mixed.jsonl", "--mode", "append", "--quiet", "--max-rejects")
+    for wrong in ("-1", "101%", "half", "1.5", ""):
+        result = ogsql(*load, wrong, cwd=folder)
+        assert (result.status, "neither a number nor a share" in result.err) == (2, True)
+    assert ogsql(*load, "0.4%", cwd=folder).status == 1
+    assert ogsql(*load, "0.5%", cwd=folder).status == 0
+
+
+def test_rejects_that_cannot_be_put_in_place(graph: Path, folder: Path) -> None:
+    (folder / "mixed.jsonl").write_text(jsonl([{"type": "Port", "data": {"code": "X", "depth": "deep"}}]))
+    load = ("load", graph, "--data", "mixed.jsonl", "--mode", "merge", "--quiet", "--max-rejects", "1", "--rejects")
+    for target in ("mixed.jsonl", ".", "no/where", str(graph / "_schema.pg"), ""):
+        result = ogsql(*load, target, cwd=folder)
+        assert (result.status, result.out) == (1, "")
+        assert "the rejected records cannot be written to" in result.err
+    full = ogsql(*load, "/dev/full", cwd=folder)
+    assert (full.status, full.err.count("warning: the rejected records cannot be written to /dev/full")) == (0, 1)
+    kept = Path(full.err.rpartition("they are in ")[2].strip())
+    assert f"see {kept}" in full.out
+    kept.unlink()
+
+
+def test_csv_files_are_read_as_the_options_say(graph: Path, folder: Path) -> None:
+    (folder / "ports.csv").write_bytes("X1\tn/a\tcaf\xe9\nX2\t7\t\n".encode("latin-1"))
+    spelled = ("--csv-delimiter", "\\t", "--csv-encoding", "latin-1", "--csv-null", "n/a", "--csv-names", "code,depth,note")
+    load = ("load", graph, "--data", "Port=ports.csv", "--mode", "append", "--quiet", *spelled)
+    refused = ogsql(*load, cwd=folder)
+    assert (refused.status, "unknown column `note`" in refused.err) == (1, True)
+    assert ogsql(*load, "--skip-extra-columns", cwd=folder).status == 0
+    assert {code: depth for code, depth in depths(graph).items() if code.startswith("X")} == {"X1": None, "X2": 7.0}
+
+
+def test_edges_that_nothing_identifies_are_warned_of(graph: Path, folder: Path) -> None:
+    (folder / "lanes.jsonl").write_text(jsonl([{"edge": "Lane", "from": "NLRTM", "to": "NLRTM"}]))
+    result = ogsql("load", graph, "--data", "lanes.jsonl", "--mode", "merge", "--quiet", cwd=folder)
+    assert result.status == 0
+    assert result.err.count("warning: merge made new edges") == 1
+    assert "declare @unique(src, dst)" in result.err
+
+
+def test_a_mutation_has_a_message_and_a_key(graph: Path, folder: Path) -> None:
+    mutate = ("mutate", graph, "-e", 'query add() { insert Port { code: "KEYED" } }', "--message", "why", "--quiet")
+    keyed = (*mutate, "--idempotency-key", "once")
+    first, second = (ogsql(*keyed, "--json", cwd=folder).document for _ in range(2))
+    assert (first["commit"]["message"], first["commit"]["idempotency_key"]) == ("why", "once")
+    assert (first["replayed"], second["replayed"], second["commit"]) == (False, True, first["commit"])
+    assert "was published before" in ogsql(*keyed, cwd=folder).out
 
 
 def test_rejects_as_json(graph: Path, folder: Path) -> None:
@@ -298,6 +370,7 @@ def test_mutate_from_files_on_a_branch(graph: Path, folder: Path) -> None:
         "query_name",
         "affected_nodes",
         "affected_edges",
+        "replayed",
         "actor_id",
         "commit",
     }
@@ -322,6 +395,14 @@ def test_a_mutation_may_depend_on_the_newest_commit(graph: Path) -> None:
     assert (stale.status, stale.out) == (4, "")
     assert depths(graph)["NLRTM"] is None
     assert ogsql(*mutate, "--if-commit", newest).status == 0
+
+
+def test_a_mutation_may_be_evaluated_anew(graph: Path) -> None:
+    mutate = ("mutate", graph, "-e", DREDGE, "--params", '{"code": "NLRTM", "depth": 2}', "--quiet")
+
+    assert ogsql(*mutate, "--retries", "2").status == 0
+    assert depths(graph)["NLRTM"] == 2
+    assert ogsql(*mutate, "--retries", "-1").status == 2
 
 
 @pytest.mark.parametrize(
@@ -420,7 +501,7 @@ def test_a_server_is_not_a_directory(tmp_path: Path, command: list[str]) -> None
         result = ogsql(*command, *option, "https://graphs.example.com", cwd=tmp_path)
 
         assert (result.status, result.out) == (2, "")
-        assert "--server" in result.err
+        assert "is the address of a server" in result.err
     assert not list(tmp_path.iterdir())
 
 
@@ -429,7 +510,7 @@ def test_a_server_before_a_word_is_not_a_directory_either(command: list[str]) ->
     result = ogsql(*command, "http://localhost:8080", "word")
 
     assert (result.status, result.out) == (2, "")
-    assert "--server" in result.err
+    assert "is the address of a server" in result.err
 
 
 def test_the_graph_must_be_named_once(model_graph: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import omnigraph_sql as og
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError
+from tests.crash.damage_model import ask
 from tests.crash.world import edge, node
 from tests.simulation.drawing import draw
 from tests.simulation.engine import INSERT, perform
@@ -127,7 +128,62 @@ def paused(say: Say, root: str, rule: str) -> None:
     say("done")
 
 
+def single(say: Say, root: str, operation: str, branch: str, name: str) -> None:
+    """One operation of `SINGLE`, and what became of it."""
+    graph = None if operation == "init" else og.connect(root)
+    say("ready")
+    try:
+        SINGLE[operation](graph or root, branch, name)
+    except OmnigraphError as error:
+        say(f"refused {error.kind} {error.message}")
+    else:
+        say("done")
+
+
+def both(name: str) -> list[str]:
+    """Records of one write that moves two tables."""
+    return [node("Person", name=name), node("Team", slug=name)]
+
+
+TWO_TABLES = "node Person {\n  name: String @key\n}\nnode Team {\n  slug: String @key\n}\n"
+
+SINGLE: dict[str, Callable[[Any, str, str], object]] = {
+    "init": lambda root, _branch, _name: og.init(root, TWO_TABLES),
+    "write": lambda graph, branch, name: graph.load(both(name), mode="append", branch=branch),
+    "create": lambda graph, branch, _name: graph.create_branch(branch),
+    "delete": lambda graph, branch, _name: graph.delete_branch(branch),
+    "stage": lambda graph, branch, name: graph.publish(graph.stage(both(name), mode="append", branch=branch)),
+}
+
+
+def storm(say: Say, root: str, seed: int, branches: list[str]) -> None:
+    """Writes to branches, deletes them and makes them anew, until it is killed. All processes share one clock."""
+    graph, random, number = og.connect(root), Random(seed), 0
+    say("ready")
+    while True:
+        number += 1
+        branch = random.choice(["main", *branches])
+        operations = ["write"] if branch == "main" else ["write", "write", "write", "create", "delete"]
+        operation, name = random.choice(operations), f"{branch}-{seed}-{number}"
+        say(f"start {time.monotonic()} {operation} {branch} {name}")
+        try:
+            SINGLE[operation](graph, branch, name)
+        except OmnigraphError as error:
+            say(f"refused {time.monotonic()} {error.kind} {error.message}")
+        else:
+            say(f"done {time.monotonic()}")
+
+
+def questions(say: Say, root: str) -> None:
+    """Everything that a damaged graph is asked, and what it answered."""
+    for answer in ask(Path(root)):
+        say(answer.to_json())
+
+
 JOBS: dict[str, Callable[..., None]] = {
+    "questions": questions,
+    "storm": storm,
+    "single": single,
     "busy": busy,
     "commits": commits,
     "rounds": rounds,

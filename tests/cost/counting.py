@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph_sql as og
+from tests.internals import store_of
 
 GOLDEN = Path(__file__).with_name("golden")
 WIDTH = 24
@@ -20,7 +21,9 @@ Cost = Mapping[str, int]
 
 def counted(graph: og.Graph) -> Counter[str]:
     """All calls of a graph since it was opened; the counters are there for tests."""
-    return Counter({f"{part}.{call}": count for part, calls in graph._engine.calls.items() for call, count in calls.items()})
+    return Counter(
+        {f"{part}.{call}": count for part, calls in store_of(graph).calls.items() for call, count in calls.items()}
+    )
 
 
 def cost(graph: og.Graph, operation: Callable[..., object], *arguments: Any, **named: Any) -> Cost:

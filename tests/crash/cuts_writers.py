@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import omnigraph_sql as og
-from omnigraph_sql.writes.staged import StagedLoad
+from omnigraph_sql.choices import LoadMode
+from omnigraph_sql.writes.load.staged_load import StagedLoad
 from tests.crash import world
 from tests.crash.world import DELETE, INSERT, OPERATIONS, UPDATE, abandon, edge, node
 
@@ -24,7 +25,7 @@ ORDERS = pa.table({"id": [1, 2, 3], "text": ["a", "b", None]})
 CLAIM = "__init_claim.json"
 
 TABLE_VERSION = re.compile(r"(nodes|edges|tables)/[^/]+/(tree/.+/)?_versions/[0-9]+\.manifest")
-PUBLISH = re.compile(r"__manifest/(tree/.+/)?_versions/[0-9]+\.manifest")
+PUBLISH = re.compile(r"__manifest/[0-9A-Z]+/(tree/.+/)?_versions/[0-9]+\.manifest")
 SIDECAR = re.compile(r"__recovery/[^./]+\.json")
 
 
@@ -187,7 +188,7 @@ def initialise_again(root: Path) -> None:
     og.init(root, SCHEMA, actor=world.ACTOR, force=True)
 
 
-def load(*records: str, mode: str, **options: Any) -> Callable[[og.Graph], object]:
+def load(*records: str, mode: LoadMode, **options: Any) -> Callable[[og.Graph], object]:
     return lambda graph: graph.load(list(records), mode=mode, actor="op", **options)
 
 
@@ -213,7 +214,7 @@ WRITERS: dict[str, Writer] = {
     "init": Writer(
         initialise,
         prepare=lambda _: None,
-        oracle=from_the("link", r"__manifest/_versions/[0-9]+\.manifest"),
+        oracle=from_the("link", r"__manifest/[0-9A-Z]+/_versions/[0-9]+\.manifest"),
         opening=itself,
         again=initialise_again,
     ),
@@ -230,12 +231,12 @@ WRITERS: dict[str, Writer] = {
     "first_touch_delete": Writer(mutate(DELETE, branch="draft"), on_draft),
     "second_touch": Writer(load(*TEAMS, edge("Knows", "bob", "ann", id="k9"), mode="merge", branch="draft"), on_own_draft),
     "create_branch": Writer(
-        lambda graph: graph.create_branch("new"), oracle=from_the("link", r"__manifest/_refs/branches/new\.json")
+        lambda graph: graph.create_branch("new"), oracle=from_the("link", r"__manifest/[0-9A-Z]+/_branches/new\.json")
     ),
     "delete_branch": Writer(
         lambda graph: graph.delete_branch("draft"),
         on_own_draft,
-        oracle=from_the("unlink", r"__manifest/_refs/branches/draft\.json"),
+        oracle=from_the("unlink", r"__manifest/[0-9A-Z]+/_branches/draft\.json"),
         litters=True,
     ),
     "create_table": Writer(tables(lambda to: to.create_table("staging", "orders", ORDERS))),

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import lance
 import pytest
 
 import omnigraph_sql as og
@@ -29,6 +30,7 @@ from tests.crash.world import (
     rows,
     seeded,
 )
+from tests.manifests import lineage_of, log_place, manifest_place, open_manifest, record_place
 
 pytestmark = pytest.mark.local
 
@@ -85,7 +87,17 @@ def test_a_missing_schema_file_is_named(root: Path, name: str) -> None:
     assert_writable(og.connect(root), ["main", "draft"])
 
 
-GARBAGE = [b"", b"\xff\xfe\x00", b"{", b"[]", b"7", b"{}", b'{"format_version": 1}', b'{"format_version": "x"}']
+GARBAGE = [
+    b"[" * 100_000,
+    b"",
+    b"\xff\xfe\x00",
+    b"{",
+    b"[]",
+    b"7",
+    b"{}",
+    b'{"format_version": 1}',
+    b'{"format_version": "x"}',
+]
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
@@ -116,7 +128,7 @@ def test_a_schema_file_of_a_newer_release_is_not_guessed_at(root: Path, name: st
     for attempt in opens(root):
         with pytest.raises(errors.UnsupportedFormat, match="upgrade first") as newer:
             attempt()
-        assert (newer.value.found, newer.value.supported) == ("2", "1")
+        assert (newer.value.actual, newer.value.supported) == ("2", "1")
 
 
 def test_schema_files_that_disagree(root: Path) -> None:
@@ -189,7 +201,8 @@ def test_lost_actors_are_written_anew(tmp_path: Path, emptied: bool) -> None:
     root = tmp_path / "g"
     graph = seeded(root)
     graph.mutate(INSERT, params={"name": "cleo"}, actor="op")
-    shutil.rmtree(root / "_graph_commit_actors.lance" / "_versions" if emptied else root / "_graph_commit_actors.lance")
+    actors = log_place(root, "_graph_commit_actors.lance")
+    shutil.rmtree(actors / "_versions" if emptied else actors.parent)
 
     graph = og.connect(root)
 
@@ -200,7 +213,7 @@ def test_lost_actors_are_written_anew(tmp_path: Path, emptied: bool) -> None:
 
 @pytest.mark.parametrize("name", ["_graph_commits.lance", "_graph_commit_actors.lance"])
 def test_a_damaged_log_says_that_it_can_be_moved_away(root: Path, name: str) -> None:
-    for path in (root / name / "_versions").glob("*.manifest"):
+    for path in (log_place(root, name) / "_versions").glob("*.manifest"):
         path.write_bytes(b"garbage")
     reader = og.connect(root, read_only=True)
     assert names(reader) == ["ann", "bob", "cleo"]
@@ -301,7 +314,7 @@ def test_a_lost_version_of_a_table(root: Path) -> None:
 @pytest.mark.parametrize("damage", [_remove_rows, _cut_rows, _empty_versions], ids=lambda damage: damage.__name__.strip("_"))
 def test_a_damaged_manifest_is_named(root: Path, damage: Callable[[Path], None]) -> None:
     shutil.copytree(root / "__manifest", root.parent / "copy")
-    damage(root / "__manifest")
+    damage(Path(str(manifest_place(root))))
     for attempt in (lambda: og.connect(root, read_only=True).snapshot(), lambda: og.connect(root)):
         with pytest.raises(errors.Storage, match="__manifest") as broken:
             attempt()
@@ -333,36 +346,121 @@ def test_a_manifest_from_an_older_copy(root: Path) -> None:
 
 
 def test_a_branch_that_lost_its_files_keeps_nobody_from_main(root: Path) -> None:
-    shutil.rmtree(root / "__manifest" / "tree")
+    shutil.rmtree(str(manifest_place(root) / "tree"))
 
     graph = og.connect(root)
 
     graph.mutate(INSERT, params={"name": "eve"})
     with pytest.raises(errors.NotFound, match="has lost its files") as lost:
         graph.snapshot(branch="draft")
-    assert "__manifest/_refs/branches" in str(lost.value.hint)
-    (root / "__manifest" / "_refs" / "branches" / "draft.json").unlink()
+    assert "_branches/draft.json" in str(lost.value.hint)
+    assert list(graph.damaged_branches()) == ["draft"]
+    listed = ogsql("branch", "list", root)
+    assert (listed.out, listed.status) == ("draft  (damaged)\nmain\n", 0)
+    assert "has lost its files" in listed.err
+    graph.delete_branch("draft")
     assert og.connect(root).branches() == ["main"]
 
 
-def test_a_damaged_reference_of_a_branch_is_named(root: Path) -> None:
-    reference = root / "__manifest" / "_refs" / "branches" / "draft.json"
-    reference.write_bytes(b"\xff")
-    for attempt in (lambda: og.connect(root), lambda: og.connect(root, read_only=True).snapshot(branch="draft")):
-        with pytest.raises(errors.Storage, match=r"draft\.json") as broken:
-            attempt()
-        assert "or delete it" in str(broken.value.hint)
-    reference.unlink()
+@pytest.mark.parametrize("content", [b"\xff", b"", b"{", b"[]", b'{"name": "other"}', b"{}" * 9])
+def test_a_branch_with_a_damaged_record_keeps_nobody_from_the_others(root: Path, content: bytes) -> None:
+    record_place(root, "draft").write_bytes(content)
+
     graph = og.connect(root)
-    assert graph.branches() == ["main"]
+
     graph.mutate(INSERT, params={"name": "eve"})
+    graph.create_branch("other")
+    assert list(graph.damaged_branches()) == ["draft"]
+    uses: list[Callable[[], object]] = [
+        lambda: graph.snapshot(branch="draft"),
+        lambda: graph.mutate(INSERT, params={"name": "eve"}, branch="draft"),
+        lambda: graph.create_branch("more", "draft"),
+        lambda: og.connect(root, read_only=True).snapshot(branch="draft"),
+    ]
+    for use in uses:
+        with pytest.raises(errors.Storage, match=r"draft\.json") as broken:
+            use()
+        assert "or delete the branch `draft`" in str(broken.value.hint)
+    graph.delete_branch("draft")
+    graph.create_branch("draft")
+    graph.mutate(INSERT, params={"name": "dan"}, branch="draft")
+    assert_writable(og.connect(root), ["main", "draft", "other"])
+
+
+TIMES = [b"Infinity", b"NaN", b"-1", b"1e300", b"1" + b"0" * 400, b'true, "x": {']
+
+
+@pytest.mark.parametrize("time", TIMES, ids=range(len(TIMES)))
+def test_a_record_with_a_time_that_makes_no_sense_is_damaged(root: Path, time: bytes) -> None:
+    record = record_place(root, "draft")
+    content = re.sub(rb'"created_at": [0-9.]+', b'"created_at": ' + time, record.read_bytes())
+    assert content != record.read_bytes()
+    record.write_bytes(content)
+
+    graph = og.connect(root)
+
+    graph.mutate(INSERT, params={"name": "eve"})
+    assert list(graph.damaged_branches()) == ["draft"]
+    with pytest.raises(errors.Storage, match=r"draft\.json"):
+        graph.cleanup(keep=10)
+    graph.delete_branch("draft")
+    graph.cleanup(keep=10)
+
+
+@pytest.mark.parametrize("kind", ["record", "reference", "version"])
+def test_a_directory_in_the_place_of_a_file_of_a_branch_keeps_nobody_from_main(root: Path, kind: str) -> None:
+    manifest, lineage = manifest_place(root), lineage_of(root, "draft")
+    place = {
+        "record": record_place(root, "draft"),
+        "reference": manifest / "_refs" / "branches" / f"{lineage}.json",
+        "version": max((manifest / "tree" / lineage / "_versions").glob("*.manifest")),
+    }[kind]
+    place.unlink()
+    place.mkdir()
+
+    graph = og.connect(root)
+
+    graph.mutate(INSERT, params={"name": "eve"})
+    graph.create_branch("other")
+    with warnings.catch_warnings(action="ignore"):  # a reference that is a directory is left
+        graph.delete_branch("draft")
+    graph.create_branch("draft")
+    assert_writable(og.connect(root), ["main", "draft", "other"])
+
+
+STRAY = [b".json", b"\xff.json", b"%00.json", b"a b.json", b"%20.json", b"%ED%A0%80.json", b"main.json", b"README"]
+
+
+@pytest.mark.parametrize("name", STRAY, ids=ascii)
+def test_a_file_that_is_no_record_is_no_branch(root: Path, name: bytes) -> None:
+    records = record_place(root, "draft").parent
+    (records / os.fsdecode(name)).write_bytes(b"{}")
+
+    graph = og.connect(root)
+
+    assert graph.branches() == ["draft", "main"]
+    assert graph.damaged_branches() == {}
+    graph.mutate(INSERT, params={"name": "eve"}, branch="draft")
+    assert [stat.error for stat in graph.cleanup(keep=10) if stat.error] == []
+
+
+def test_the_error_of_a_damaged_branch_names_the_branch_and_its_files(root: Path) -> None:
+    lineage = lineage_of(root, "draft")
+    for version in (manifest_place(root) / "tree" / lineage / "_versions").iterdir():
+        version.write_bytes(version.read_bytes()[:40])
+
+    with pytest.raises(errors.Storage, match=rf"/tree/{lineage} is damaged") as broken:
+        og.connect(root).snapshot(branch="draft")
+
+    assert f"tree/{lineage} from a copy" in str(broken.value.hint)
+    assert "or delete the branch `draft`" in str(broken.value.hint)
 
 
 def test_a_newer_graph_is_not_touched(root: Path) -> None:
-    lance.dataset(str(root / "__manifest")).update_schema_metadata({"omnigraph:internal_schema_version": "4"})
+    open_manifest(root).update_schema_metadata({"omnigraph:internal_schema_version": "5"})
     before = listing(root)
     for attempt in opens(root):
-        with pytest.raises(errors.UnsupportedFormat, match="format 4, this release understands up to 3: upgrade first"):
+        with pytest.raises(errors.UnsupportedFormat, match="format 5, this release understands up to 4: upgrade first"):
             attempt()
     assert listing(root) == before
 

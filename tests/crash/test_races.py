@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import lance
 import pytest
 
 import omnigraph_sql as og
@@ -38,16 +37,10 @@ from tests.crash.world import (
     sidecars,
     table_branches,
 )
+from tests.manifests import open_manifest, record_place, reserve_branch
 
 BEFORE_EFFECTS = "write.post_sidecar_pre_effect"
 AFTER_EFFECTS = "write.post_effects_pre_publish"
-
-
-@pytest.fixture(params=["leases", "no leases"])
-def leases(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    if request.param == "no leases":
-        monkeypatch.setenv(LEASES, "off")
-    return bool(request.param == "leases")
 
 
 @pytest.fixture
@@ -442,7 +435,7 @@ def test_race_08_the_journal_says_where_a_commit_landed_whoever_records_it(tmp_p
     other = og.connect(root)
     with paused("journal.before_append", insert(graph, "cleo")) as (writer, pause):
         landed = other.snapshot().manifest_version
-        lance.dataset(str(root / "__manifest")).update_schema_metadata({"upkeep": "yes"})
+        open_manifest(root).update_schema_metadata({"upkeep": "yes"})
         assert og.connect(root, read_only=True).commits()[0].manifest_version == landed
         insert_team(other, "blue")()
         resumed(writer, pause)
@@ -501,15 +494,14 @@ def test_race_10_a_schema_change_begins_behind_a_writer(tmp_path: Path, operatio
     graph = prepared(root, operation)
     branch, before = branch_of(operation), rows(graph)
     moved = heads(graph)
-    manifest = lance.dataset(str(root / "__manifest"))
     with paused("mutation.post_stage_pre_gates", lambda: OPERATIONS[operation](graph)) as (writer, pause):
-        manifest.create_branch("__schema_apply_lock__")
+        reserve_branch(root, "__schema_apply_lock__")
         with pytest.raises(errors.Conflict) as refused:
             resumed(writer, pause)
     assert refused.value.reason == "schema apply"
     assert (rows(graph, branch), heads(graph), sidecars(root)) == (before, moved, [])
 
-    manifest.branches.delete("__schema_apply_lock__")
+    record_place(root, "__schema_apply_lock__").unlink()
     OPERATIONS[operation](graph)
     assert rows(graph, branch) == expected_after(operation, before)
     assert_settled(graph)

@@ -3,7 +3,6 @@
 import signal
 from pathlib import Path
 
-import lance
 import pytest
 
 import omnigraph_sql as og
@@ -23,6 +22,7 @@ from tests.crash.world import (
     spawn,
     table_branches,
 )
+from tests.manifests import record_place, reserve_branch
 
 BEFORE_EFFECTS = "write.post_sidecar_pre_effect"
 AFTER_EFFECTS = "write.post_effects_pre_publish"
@@ -198,14 +198,13 @@ def test_race_09_a_rollback_that_is_killed_is_audited_once(tmp_path: Path, left_
 def test_race_10_a_schema_change_begins_behind_a_writer(tmp_path: Path) -> None:
     root = tmp_path / "g"
     before = rows(prepared(root, "many"))
-    manifest = lance.dataset(str(root / "__manifest"))
     with stopped(root, "many", "mutation.post_stage_pre_gates") as process:
-        manifest.create_branch("__schema_apply_lock__")
+        reserve_branch(root, "__schema_apply_lock__")
         process.send_signal(signal.SIGCONT)
         _, complaints = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "a schema change is being applied" in complaints
-    manifest.branches.delete("__schema_apply_lock__")
+    record_place(root, "__schema_apply_lock__").unlink()
 
     graph = reopened(root)
     assert rows(graph) == before

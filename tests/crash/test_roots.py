@@ -426,7 +426,7 @@ def test_a_full_disk(small_disk: Path) -> None:
     root = small_disk / "g"
     graph = seeded(root)
     outcomes = []
-    for pages in (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24):
+    for pages in (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64):
         before = names(graph)
         with _filled(small_disk, pages):
             error = failure(lambda graph=graph, name=f"p{pages:02}": graph.mutate(INSERT, params={"name": name}))  # type: ignore[misc]

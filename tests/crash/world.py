@@ -14,6 +14,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors, failpoints
+from tests.manifests import log_place, open_manifest
 from tests.stores import Place, S3Place, patient
 
 ACTOR = "ada"
@@ -166,7 +167,7 @@ def table_branches(root: Place, path: str) -> list[str]:
 
 
 def log(root: Place, name: str) -> list[dict[str, Any]]:
-    place = root / name
+    place = log_place(root, name)
     found: list[dict[str, Any]] = lance.dataset(str(place)).to_table().to_pylist() if place.exists() else []
     return found
 
@@ -207,8 +208,7 @@ def _published_table_branches(graph: og.Graph) -> dict[str, set[str]]:
     root = place_of(graph)
     found: dict[str, set[str]] = {}
     for branch in graph.branches():
-        place = root / "__manifest" if branch == "main" else root / "__manifest" / "tree" / branch
-        rows = lance.dataset(str(place)).to_table().to_pylist()
+        rows = open_manifest(root, branch).to_table().to_pylist()
         paths = {row["table_key"]: row["location"] for row in rows if row["object_type"] == "table"}
         for row in rows:
             if row["object_type"] == "table_version":

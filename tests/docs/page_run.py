@@ -4,6 +4,7 @@
 |---|---|
 | `python` | runs, in one namespace per page |
 | `console` | each `$ ` line runs in bash and must print exactly the lines below it; a line `...` stands for any lines, a last line `[exit N]` for the exit status when it is not 0; a command ending in a backslash goes on in the next line |
+| `pycon` | runs as a doctest in the namespace of the page; the example of a public docstring is only shown: `test_docstrings.py` runs it |
 | `session` | the first line `$ ogsql shell …` is run, and reads the lines that stand behind a prompt (`graph main> `, `...> `); it must print exactly the others |
 | `pg` | compiles, and is the schema for the `gq` blocks below it |
 | `gq` | lints without an error against that schema; with the flag `fragment` it is not a whole file and is not checked |
@@ -18,6 +19,7 @@ flags are failures, so that no block is passed over in silence.
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import re
@@ -31,7 +33,9 @@ from typing import Any
 import yaml
 
 from omnigraph_compiler import CompileError, compile_query, compile_schema, lint
+from tests import public_surface as surface
 from tests.docs.blocks import Block
+from tests.warm import warm_ogsql
 
 SHOWN_ONLY = ("make ", "git clone ", "pip install ", "cd ")
 _EXIT = re.compile(r"\[exit (\d+)\]")
@@ -85,6 +89,16 @@ class PageRun:
                 raise BlockFailed(_difference(command, f"exit {wanted}", f"exit {status}", printed))
             if not lines_match(expected, printed):
                 raise BlockFailed(_difference(command, "\n".join(expected), "this", printed))
+
+    def pycon(self, block: Block) -> None:
+        if block.text.strip("\n") in surface.examples():
+            return
+        example = doctest.DocTestParser().get_doctest(block.text, self.namespace, block.place, str(block.page), block.line)
+        report: list[str] = []
+        outcome = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=report.append, clear_globs=False)
+        self.namespace |= example.globs
+        if outcome.failed or not outcome.attempted:
+            raise BlockFailed("".join(report) or "a block without an example")
 
     def session(self, block: Block) -> None:
         first, *lines = block.text.splitlines()
@@ -163,6 +177,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {"json": json.loads, "toml": toml
 _HANDLERS: dict[str, Callable[[PageRun, Block], None]] = {
     "python": PageRun.python,
     "console": PageRun.console,
+    "pycon": PageRun.pycon,
     "session": PageRun.session,
     "pg": PageRun.pg,
     "gq": PageRun.gq,
@@ -229,7 +244,8 @@ def _split_exit(lines: list[str]) -> tuple[int, list[str]]:
 def _bash(command: str, directory: Path, typed: str = "") -> tuple[int, list[str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FORCE_COLOR"))}
     environment |= {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"}
-    environment["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+    commands = [str(warm_ogsql().parent), os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+    environment["PATH"] = os.pathsep.join(commands)
     result = subprocess.run(
         ["bash", "-c", command],
         cwd=directory,

@@ -106,6 +106,8 @@ def test_a_rejected_schema_is_rejected(tmp_path: Path, what: str) -> None:
         ("```ruby\nx\n```\n", "ruby"),
         ("```python error\nx\n```\n", "unknown flags"),
         ("```python\n1 / 0\n```\n", "ZeroDivisionError"),
+        ("```pycon\n>>> 1 + 1\n3\n```\n", "Expected"),
+        ("```pycon\nx\n```\n", "without an example"),
         ("```console\nls\n```\n", "starts with a line"),
         ("```console\n```\n", "without a command"),
         ("```console\n$ echo a\nb\n```\n", "the page says"),

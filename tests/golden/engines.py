@@ -12,7 +12,8 @@ from zlib import crc32
 
 import omnigraph_sql as og
 from omnigraph_compiler import compile_query
-from omnigraph_sql.storage.derived import derived_directory
+from omnigraph_sql.choices import EngineName
+from omnigraph_sql.storage.derived_files import derived_directory
 from tests.property.oracle import Answer, OracleGraph, evaluate
 from tests.property.plan_runner import run_plan
 
@@ -80,7 +81,7 @@ class OnDataFusion:
     mode: str = ""
     """How traversals are done; chosen by cost if it is empty."""
     tables: str = "none"
-    engine: str = "datafusion"
+    engine: EngineName = "datafusion"
 
     def read(
         self, graph: og.Graph, target: Target, source: str, name: str | None, params: Mapping[str, Any] | None
@@ -98,7 +99,7 @@ class OnDuckDB(OnDataFusion):
     """The other engine, with the same things at hand."""
 
     name: str = "duckdb"
-    engine: str = "duckdb"
+    engine: EngineName = "duckdb"
 
 
 @dataclass

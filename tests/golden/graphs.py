@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
 import omnigraph_sql as og
@@ -52,7 +53,7 @@ def _take(graph: og.Graph, step: Section) -> str:
         assert words[1:] in ([], ["from", base]), step.argument
         graph.create_branch(name, base)
         return name
-    mode = words.pop(0) if kind == "load" else ""
+    mode: Any = words.pop(0) if kind == "load" else ""
     branch = words[1] if words else "main"
     assert words in ([], ["on", branch]), step.argument
     if kind == "load":

@@ -36,7 +36,7 @@ def _stage(stage: ir.Step | ir.Project | ir.Aggregate | ir.Order | ir.Limit) -> 
             ties = [f"then {_expr(tie)}" for tie in stage.tie_break]
             return [f"order {', '.join([*rank, *keys, *ties])}"]
         case ir.Limit():
-            return [f"limit {stage.count}"]
+            return [f"limit {stage.count if isinstance(stage.count, int) else _expr(stage.count)}"]
 
 
 def _statement(statement: ir.Insert | ir.Update | ir.Delete) -> str:

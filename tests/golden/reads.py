@@ -15,7 +15,7 @@ from tests.golden.writes import check_error
 from tests.property.oracle.answers import ANYTHING, disagreement
 
 KIND = "read"
-_SORTS = re.compile(r"\}\s*(order\s*\{|limit\s*[0-9])")
+_SORTS = re.compile(r"\}\s*(order\s*\{|limit\s*[0-9$])")
 
 
 def run_read(block: Block, graphs: Graphs, engine: Engine) -> None:

@@ -13,12 +13,14 @@ import pytest
 from omnigraph_compiler import (
     Catalog,
     CompileError,
+    Query,
     bind_params,
     compile_query,
     compile_schema,
     entity_id,
     format_queries,
     format_schema,
+    ir,
     lint,
     plan_migration,
 )
@@ -27,6 +29,8 @@ from tests.golden.engines import ENGINES, WAYS, Engine, way_of
 from tests.golden.gqt import Block, Section, read_blocks
 from tests.golden.graphs import Graphs
 from tests.golden.notation import notate
+from tests.golden.plan_texts import KEYS as PLAN_TEXTS
+from tests.golden.plan_texts import check_plan_texts, update_plan_texts
 from tests.golden.reads import KIND as READ
 from tests.golden.reads import run_read
 from tests.golden.writes import KINDS as WRITES
@@ -55,6 +59,7 @@ def test_load_larger_than_memory(block: Block, graphs: Graphs) -> None:
         run_on_main(block, copy)
 
 
+@pytest.mark.one_of("engine")
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind == READ], ids=lambda block: block.id)
 def test_read(block: Block, engine: Engine, graphs: Graphs) -> None:
@@ -74,10 +79,18 @@ def test_read_every_way(block: Block, way: Engine, graphs: Graphs) -> None:
 
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.kind not in (*WRITES, READ)], ids=lambda block: block.id)
-def test_block(block: Block) -> None:
-    run = KINDS.get(block.kind)
+def test_block(block: Block, request: pytest.FixtureRequest) -> None:
+    run, keys = KINDS.get(block.kind, (None, ()))
     assert run is not None, f"unknown kind of block: {block.kind}"
+    for section in block.sections:
+        assert section.key in keys, f"a {block.kind} block has no section `--- {section.key}`"
+    assert block.kind == "schema" or block.sections, "the block states no expectation"
     error = block.get("error")
+    if request.config.getoption("--update-sql") and error is None and any(block.get(key) for key in PLAN_TEXTS):
+        query = _query(block)
+        assert isinstance(query.plan, ir.ReadPlan)
+        update_plan_texts(block, query.plan, _catalog(block))
+        return
     if error is None:
         run(block)
         return
@@ -115,9 +128,13 @@ def _run_same(block: Block) -> None:
     assert (hashes[0] == hashes[1]) == (block.kind == "same")
 
 
-def _run_query(block: Block) -> None:
+def _query(block: Block) -> Query:
     name = block.get("name")
-    query = compile_query(_catalog(block), block.text, name.argument if name else None)
+    return compile_query(_catalog(block), block.text, name.argument if name else None)
+
+
+def _run_query(block: Block) -> None:
+    query = _query(block)
     columns, descriptor, ops = block.get("columns"), block.get("descriptor"), block.get("ops")
     if columns is not None:
         assert [f"{column.name}: {column.type}" for column in query.columns] == columns.lines
@@ -125,6 +142,10 @@ def _run_query(block: Block) -> None:
         assert query.operation.to_dict() == json.loads(descriptor.text)
     if ops is not None:
         assert notate(query.plan) == ops.lines
+    if isinstance(query.plan, ir.ReadPlan):
+        check_plan_texts(block, query.plan, _catalog(block))
+    else:
+        assert not any(block.get(key) for key in PLAN_TEXTS), "a mutation has no SQL"
 
 
 def _run_bind(block: Block) -> None:
@@ -195,14 +216,16 @@ def _contains(found: Any, expected: Any, path: str) -> None:
         assert found == expected, path
 
 
-KINDS: dict[str, Callable[[Block], None]] = {
-    "schema": _run_schema,
-    "same": _run_same,
-    "differ": _run_same,
-    "query": _run_query,
-    "bind": _run_bind,
-    "lint": _run_lint,
-    "plan": _run_plan,
-    "format": _run_format,
-    "id": _run_id,
+_FAILS = ("ok", "error", "at")
+KINDS: dict[str, tuple[Callable[[Block], None], tuple[str, ...]]] = {
+    "schema": (_run_schema, ("catalog", *_FAILS)),
+    "same": (_run_same, ("a", "b")),
+    "differ": (_run_same, ("a", "b")),
+    "query": (_run_query, ("name", "columns", "descriptor", "ops", "facts", *PLAN_TEXTS, *_FAILS)),
+    "bind": (_run_bind, ("params", "values", *_FAILS)),
+    "lint": (_run_lint, ("report",)),
+    "plan": (_run_plan, ("from", "to", "steps", "unsupported", "render", *_FAILS)),
+    "format": (_run_format, ("schema", "queries", "becomes", *_FAILS)),
+    "id": (_run_id, ("schema", "data", "becomes", *_FAILS)),
 }
+"""What runs a block of each kind, and the sections that it may have."""

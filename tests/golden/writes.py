@@ -92,7 +92,7 @@ def _run(block: Block, graph: og.Graph, branch: str) -> Outcome:
 def _write(block: Block) -> Write:
     name, params, mode = block.get("name"), block.get("params"), block.get("mode")
     if block.kind == "load":
-        chosen = block.need("mode").argument
+        chosen: Any = block.need("mode").argument
         return lambda graph, branch: graph.load(block.text, mode=chosen, branch=branch)
     assert mode is None, "only loads have a mode"
     bound = json.loads(params.text) if params else None

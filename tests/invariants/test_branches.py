@@ -30,6 +30,7 @@ from tests.crash.world import (
     seeded,
     table_branches,
 )
+from tests.manifests import record_place
 
 
 def forked(graph: og.Graph, branch: str) -> list[str]:
@@ -53,7 +54,7 @@ def test_invariant_35_a_branch_copies_nothing_and_a_write_forks_what_it_touches(
     graph.mutate('query q() { delete Team where slug = "nobody" }', branch="draft")
     assert forked(graph, "draft") == ["edge:Knows", "node:Team"]
     assert heads(graph) == before
-    record = json.loads((root / "_refs" / "branches" / "draft.json").read_text("utf-8"))
+    record = json.loads(record_place(root, "draft").read_text("utf-8"))
     assert (record["name"], record["from"], record["actor"]) == ("draft", "main", ACTOR)
 
 

@@ -4,6 +4,7 @@ import itertools
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -16,6 +17,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
+from omnigraph_sql.storage.derived_files import derived_directory
 from tests import stores
 from tests.crash.racing import Writer, paused, resumed
 from tests.crash.world import (
@@ -37,6 +39,7 @@ from tests.crash.world import (
     sidecars,
     table_branches,
 )
+from tests.manifests import lineage_of
 from tests.stores import Place
 
 EVERYTHING = timedelta(0)
@@ -295,10 +298,10 @@ def test_a_version_that_is_gone_says_so_in_every_way_to_read_it(tmp_path: Place)
 
 def test_derived_files_go_with_the_versions_that_they_were_made_for(tmp_path: Path) -> None:
     graph = seeded(tmp_path / "g")
-    derived = graph._engine.storage.derived._directory
+    derived = derived_directory(graph.uri)
 
     def kept() -> set[str]:
-        return {f"{path.parent.name}/{path.name}" for path in derived.glob("*/*.arrow")}
+        return {f"{path.parent.name}/{path.name}" for path in derived.glob("*/*.arrays")}
 
     def ask() -> int:
         with pytest.MonkeyPatch.context() as patch:
@@ -469,6 +472,56 @@ def test_invariant_51_a_branch_made_again_loses_only_what_the_earlier_one_left(t
     (left,) = table_branches(root, path_of(graph))
     assert left != earlier
     assert names(og.connect(root), "draft") == ["ann", "bob", "second"]
+
+
+@pytest.mark.parametrize(
+    "name", ["release.2024010100/_tmp", "release.2024010100/data", "A.BCDEFGHIJK/_versions/L.MNOPQRSTUV"]
+)
+def test_invariant_51_a_name_that_looks_like_that_of_a_lineage_costs_no_branch(
+    tmp_path: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_STAGING_GRACE", "1ms")
+    root = tmp_path / "g"
+    graph = seeded(root)
+    graph.create_branch(name)
+    add(graph, "one", branch=name)
+    before = rows(graph, name)
+    time.sleep(0.01)
+
+    stats = graph.cleanup(older_than=EVERYTHING)
+
+    assert [(stat.branches_removed, stat.error) for stat in stats if stat.branches_removed or stat.error] == []
+    assert rows(og.connect(root), name) == before
+    add(graph, "two", branch=name)
+    graph.delete_branch(name)
+    time.sleep(0.01)
+    graph.cleanup(older_than=EVERYTHING)
+    assert table_branches(root, path_of(graph)) == []
+    assert_settled(reopened(root))
+
+
+def test_a_branch_below_the_files_of_another_one_outlives_it(tmp_path: Place) -> None:
+    root = tmp_path / "g"
+    graph = seeded(root)
+    graph.create_branch("draft")
+    add(graph, "one", branch="draft")
+    fork = graph.snapshot(branch="draft").entries["node:Person"].branch
+    below = [f"{lineage_of(root, 'draft')}/x", f"{fork}/y"]
+    for name in below:
+        graph.create_branch(name)
+        add(graph, "two", branch=name)
+    before = [rows(graph, name) for name in below]
+
+    with warnings.catch_warnings(action="ignore"):  # the table branch is left until the other one is gone
+        graph.delete_branch("draft")
+
+    assert [rows(og.connect(root), name) for name in below] == before
+    for name in below:
+        add(graph, "three", branch=name)
+        graph.delete_branch(name)
+    graph.cleanup(older_than=EVERYTHING)
+    assert table_branches(root, path_of(graph)) == []
+    assert_settled(reopened(root))
 
 
 def test_branches_of_branches_are_reclaimed_child_first(tmp_path: Place) -> None:

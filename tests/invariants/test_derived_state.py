@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.storage.derived import derived_directory
+from omnigraph_sql.storage.derived_files import derived_directory
 from omnigraph_sql.topology.cache import INDEXES
 from tests.cost.counting import cost
 from tests.crash.world import place_of
 from tests.indexes import build_btrees
+from tests.internals import cached_adjacencies, cached_tables, clear_topology, open_derived_files, store_of
 from tests.stores import Place
 from tests.unit.topology.world import QUESTIONS, check, check_all_ways, lane, made, port, question
 
@@ -50,7 +51,7 @@ def test_invariant_53_no_more_than_eight_adjacencies_are_kept(tmp_path: Path, mo
         graph.load([lane("A", "F", nm=number)], mode="append")
         graph.query(question("hop"))
 
-    assert len(graph._engines().resources._cache.indexes()) == INDEXES == 8
+    assert len(cached_adjacencies(graph)) == INDEXES == 8
 
 
 def test_invariant_53_a_changed_edge_table_is_read_and_an_unforked_branch_is_not(
@@ -60,16 +61,16 @@ def test_invariant_53_a_changed_edge_table_is_read_and_an_unforked_branch_is_not
     graph = made(tmp_path / "g")
     graph.query(question("hop"))
     graph.create_branch("draft")
-    before = graph._engines().resources._cache.indexes()
+    before = cached_adjacencies(graph)
 
     on_branch = cost(graph, graph.query, question("hop"), branch="draft")
     assert not [call for call in on_branch if call.startswith(("tables.", "derived."))]
-    assert graph._engines().resources._cache.indexes() == before
+    assert cached_adjacencies(graph) == before
 
     graph.load([lane("A", "F")], mode="append", branch="draft")
     forked = cost(graph, graph.query, question("hop"), branch="draft")
     assert forked["tables.rows"] >= 1
-    assert len(graph._engines().resources._cache.indexes()) == 2
+    assert len(cached_adjacencies(graph)) == 2
 
 
 @pytest.mark.parametrize("mode", ["csr", "indexed", ""])
@@ -122,17 +123,17 @@ def test_dropping_what_is_in_memory_changes_no_answer(tmp_path: Path, monkeypatc
 
     check_all_ways(graph, monkeypatch)
 
-    assert len(graph._engines().resources._cache._tables) == 1
+    assert cached_tables(graph) == 1
 
 
 def test_what_is_dropped_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
     graph = made(tmp_path / "g")
     check(graph)
-    graph._engines().resources._cache.clear()
+    clear_topology(graph)
     gc.collect()
 
-    assert not graph._engines().resources._cache._shelf._alive
+    assert open_derived_files(graph) == 0
 
 
 @pytest.mark.parametrize("mode", ["csr", ""])
@@ -157,4 +158,4 @@ def test_concurrent_readers_build_once(tmp_path: Path, monkeypatch: pytest.Monke
 
     assert failures == []
     if mode == "csr":
-        assert graph._engine.storage.derived.calls["write"] == 4, "two edge types, two node types"
+        assert store_of(graph).storage.derived.calls["write"] == 4, "two edge types, two node types"

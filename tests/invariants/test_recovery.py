@@ -8,6 +8,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
+from omnigraph_sql.storage.table_names import table_path
 from tests.crash.racing import paused, resumed
 from tests.crash.world import (
     INSERT,
@@ -90,8 +91,11 @@ def test_invariant_28_rolling_forward_publishes_the_whole_intent(tmp_path: Path)
     abandon(COMPLETE, lambda: graph.mutate(INSERT, params={"name": "cleo"}, actor="op"))
     (sidecar,) = sidecars(root)
     entry: dict[str, Any] = json.loads(sidecar.read_text("utf-8"))
-    entry["registrations"] = [{"table_key": "node:Extra", "path": "nodes/0000000000000000"}]
+    entry["registrations"] = [{"table_key": "node:Extra", "path": table_path("node:Extra")}]
     entry["tombstones"] = [{"table_key": "node:Place", "version": pins(graph)["node:Place"] + 1}]
+    place = graph.snapshot().entries["node:Place"]
+    pin = {"version": place.version, "branch": place.branch, "transaction_uuid": place.transaction_uuid}
+    entry["expected"].append({"table_key": "node:Place", **pin})
     entry["intent"] |= {"message": "as a whole", "idempotency_key": "once"}
     sidecar.write_text(json.dumps(entry), encoding="utf-8")
     version = graph.snapshot().manifest_version
@@ -99,7 +103,7 @@ def test_invariant_28_rolling_forward_publishes_the_whole_intent(tmp_path: Path)
     snapshot = og.connect(root).snapshot()
 
     assert snapshot.manifest_version == version + 1
-    assert snapshot.locations["node:Extra"] == "nodes/0000000000000000"
+    assert snapshot.locations["node:Extra"] == table_path("node:Extra")
     assert "node:Place" not in snapshot.entries
     assert snapshot.head is not None
     assert snapshot.head.graph_commit_id == entry["intent"]["graph_commit_id"]

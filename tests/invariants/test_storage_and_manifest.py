@@ -26,6 +26,7 @@ from tests.crash.world import (
     rows,
     seeded,
 )
+from tests.manifests import log_place, manifest_place, open_manifest, without_identity
 
 STAMP = "omnigraph:internal_schema_version"
 
@@ -35,7 +36,7 @@ def datasets(root: Path) -> list[lance.LanceDataset]:
 
 
 def manifest(root: Path) -> lance.LanceDataset:
-    return lance.dataset(str(root / "__manifest"))
+    return open_manifest(root)
 
 
 def test_invariant_01_stable_row_ids_and_no_automatic_cleanup(tmp_path: Path) -> None:
@@ -46,12 +47,8 @@ def test_invariant_01_stable_row_ids_and_no_automatic_cleanup(tmp_path: Path) ->
 
     found = datasets(root)
 
-    assert {Path(each.uri).name for each in found} >= {
-        "__manifest",
-        "_graph_commits.lance",
-        "_graph_commit_actors.lance",
-        "_graph_commit_recoveries.lance",
-    }
+    logs = ("_graph_commits.lance", "_graph_commit_actors.lance", "_graph_commit_recoveries.lance")
+    assert {Path(each.uri) for each in found} >= {manifest_place(root), *(log_place(root, name) for name in logs)}
     assert len(found) == 4 + 5
     for each in found:
         assert each.has_stable_row_ids, each.uri
@@ -233,7 +230,7 @@ def test_invariant_09_a_newer_stamp_is_refused_everywhere(tmp_path: Path) -> Non
     root = tmp_path / "g"
     graph = seeded(root)
     before = heads(graph)
-    set_stamp(root, 4)
+    set_stamp(root, 5)
     for entry in (
         lambda: og.connect(root),
         lambda: og.connect(root, read_only=True),
@@ -241,8 +238,8 @@ def test_invariant_09_a_newer_stamp_is_refused_everywhere(tmp_path: Path) -> Non
     ):
         with pytest.raises(errors.UnsupportedFormat, match="upgrade first"):
             entry()
-    assert stamp(root) == 4
-    set_stamp(root, 3)
+    assert stamp(root) == 5
+    set_stamp(root, 4)
 
     graph = og.connect(root)
     assert names(graph) == ["ann", "bob"]
@@ -254,17 +251,19 @@ def test_invariant_09_a_newer_stamp_is_refused_everywhere(tmp_path: Path) -> Non
 def test_invariant_09_an_older_stamp_is_migrated_by_read_write_opens_only(tmp_path: Path) -> None:
     root = tmp_path / "g"
     seeded(root)
-    set_stamp(root, 2)
-    manifest(root).create_branch("__run__7")
-    version = manifest(root).version
+    without_identity(root)
+    old = lance.dataset(str(root / "__manifest"))
+    old.update_schema_metadata({STAMP: "2"})
+    old.create_branch("__run__7")
+    version = lance.dataset(str(root / "__manifest")).version
 
     reader = og.connect(root, read_only=True)
     assert "__run__7" in reader.branches()
-    assert (stamp(root), manifest(root).version) == (2, version)
+    assert lance.dataset(str(root / "__manifest")).version == version
 
     graph = og.connect(root)
     assert graph.branches() == ["main"]
-    assert stamp(root) == 3
+    assert stamp(root) == 4
     migrated = manifest(root).version
     og.connect(root)
     assert manifest(root).version == migrated, "a matching stamp costs no write"

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph_sql import errors, failpoints
-from omnigraph_sql.pipeline import make_plan, run_pipeline
+from omnigraph_sql.graph import resumption
+from omnigraph_sql.pipeline import make_plan, run_pipeline, validate
 from omnigraph_sql.pipeline.engines import Progress
 from tests.pipeline.world import KNOWS, PEOPLE, World
 
@@ -58,6 +59,14 @@ def test_a_run_is_one_commit_and_reports_what_became_of_the_rows(world: World) -
     assert "node:Person     3         1       2          2" in report.to_text()
     assert json.loads(json.dumps(found)) == found
     assert world.leftovers() == []
+
+
+def test_without_an_engine_the_run_is_local(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("SPARK_REMOTE", "MASTER", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(variable, raising=False)
+    world.lines("people.jsonl", [{"name": "Ann"}])
+
+    assert run_pipeline(world.pipeline(), engine=None).engine == "local"
 
 
 def test_without_rejects_the_first_faulty_row_fails_the_run(world: World) -> None:
@@ -421,7 +430,7 @@ def test_the_staged_files_of_a_living_run_are_left_alone(world: World) -> None:
         staged = graph.stage(
             [json.dumps({"type": "Person", "data": {"name": "Zoe"}})], mode="append", idempotency_key="shared"
         )
-        assert graph.discard_abandoned("shared") == 0
+        assert resumption.discard_abandoned(graph, "shared") == 0
         graph.publish(staged)
 
     assert world.run().replayed
@@ -477,7 +486,7 @@ def test_the_command_runs_validates_and_plans(world: World) -> None:
     )
     assert ogsql(world, "pipeline", "validate", "pipeline.yaml")[0] == "valid: 2 sources, 2 targets, 0 tests\n"
     plan = json.loads(ogsql(world, "pipeline", "plan", "pipeline.yaml", "--format", "json")[0])
-    assert (plan["engine"], [each["table_key"] for each in plan["targets"]]) == ("spark", ["node:Person", "edge:Knows"])
+    assert (plan["engine"], [each["table_key"] for each in plan["targets"]]) == ("local", ["node:Person", "edge:Knows"])
     out, err = ogsql(world, "pipeline", "run", "pipeline.yaml", "--engine", "local", "--branch", "main", "--as", "ada")
     assert "left out 3 rows" in out
     assert [line for line in err.splitlines() if line.startswith("stage: ")][-1] == "stage: publish"
@@ -512,3 +521,24 @@ def test_a_pipeline_can_be_given_as_it_was_read(world: World) -> None:
     world.lines("people.jsonl", [{"name": "Ann"}])
 
     assert run_pipeline(load_pipeline(Path(world.pipeline())), engine="local").commit is not None
+
+
+def test_a_merge_that_makes_parallel_edges_is_warned_of(world: World) -> None:
+    world.lines("people.jsonl", [{"name": "Ann", "age": 30}, {"name": "Bob", "age": 31}])
+    world.write("knows.csv", "a,b,since\nAnn,Bob,\n")
+    path = world.pipeline(**with_knows(mode="merge", rejects=None))
+    (text,) = validate(path, engine="local").warnings
+    assert "`edges[0]`" in text
+    assert "map `id`, or declare @unique(src, dst) on Knows" in text
+    with pytest.warns(errors.ParallelEdgesWarning, match="Knows"):
+        report = world.run(key="1")
+    assert len(report.warnings) == 1
+    assert report.to_dict()["warnings"] == list(report.warnings)
+    named = with_knows(mode="merge", rejects=None)
+    named["edges"] = [KNOWS | {"columns": {"since": "since", "id": "a || '-' || b"}}]
+    path = world.pipeline(**named)
+    assert validate(path, engine="local").warnings == ()
+    for key in ("2", "3"):
+        assert world.run(key=key).warnings == ()
+    with world.graph as graph:
+        assert graph.sql('select count(*) as n from "Knows"').to_pylist() == [{"n": 2}]

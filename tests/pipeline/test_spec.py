@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
-from omnigraph_sql.pipeline import load_pipeline, make_plan, validate
+from omnigraph_sql.pipeline import load_pipeline, make_plan, run_pipeline, validate
 from tests.pipeline.world import KNOWS, PEOPLE, World
 
 POSTGRES = {"format": "postgres", "uri": "postgresql://h/d"}
@@ -129,7 +129,7 @@ def test_variables_of_the_environment_are_filled_in(world: World, monkeypatch: p
     ],
 )  # fmt: skip
 def test_validation_finds_what_the_graph_and_the_sources_lack(
-    world: World, given: dict[str, Any], says: str, hint: str | None, engine: str
+    world: World, given: dict[str, Any], says: str, hint: str | None, engine: og.PipelineEngineName
 ) -> None:
     world.lines("people.jsonl", [{"name": "Ann"}])
 
@@ -223,4 +223,18 @@ def test_an_engine_that_there_is_not_is_refused(world: World) -> None:
     world.lines("people.jsonl", [])
 
     with pytest.raises(errors.BadRequest, match="no engine `sprk`"):
-        make_plan(world.pipeline(), engine="sprk")
+        make_plan(world.pipeline(), engine="sprk")  # type: ignore[arg-type]
+
+
+def test_the_engine_is_local_unless_something_asks_for_spark(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_REMOTE", "MASTER", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    world.lines("people.jsonl", [{"name": "Ann", "age": 1}])
+    path = world.pipeline()
+    assert (make_plan(path).engine, validate(path).engine, run_pipeline(path).engine) == ("local", "local", "local")
+    assert make_plan(path, engine="spark").engine == "spark"
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host:1")
+    assert make_plan(path).engine == "spark"
+    monkeypatch.delenv("SPARK_REMOTE")
+    for source in ({"format": "avro", "path": "people.jsonl"}, {"format": "jsonl", "path": "s3://bucket/people.jsonl"}):
+        assert make_plan(world.pipeline(sources={"people": source})).engine == "spark"

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import SearchStrategy
 
+from tests.tiers import amount
+
 QUICK = 150
 LONG = 2_000
 
@@ -21,12 +23,13 @@ def law(
     The quick round is the same on every run, so that a change is judged by what it changes. The long round belongs to the
     slow set and looks elsewhere each time; a failure prints how to repeat it.
     """
+    short = amount(check=quick // 4, test=quick // 3, all=quick)
 
     def wrap(function: Callable[..., None]) -> Callable[[int], None]:
-        rounds = [pytest.param(quick, id="quick"), pytest.param(long, id="long", marks=pytest.mark.slow)]
+        rounds = [pytest.param(short, id="quick"), pytest.param(long, id="long", marks=pytest.mark.slow)]
 
         def run(cases: int) -> None:
-            settings(max_examples=cases, derandomize=cases == quick)(given(*strategies)(function))()
+            settings(max_examples=cases, derandomize=cases == short)(given(*strategies)(function))()
 
         run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
         marked: Callable[[int], None] = pytest.mark.parametrize("cases", rounds)(run)

@@ -41,9 +41,10 @@ def run_plan(
     assert isinstance(query.plan, ir.ReadPlan)
     values = {key: plain(value) for key, value in bound.items()}
     values[ir.NOW] = int(time.time() * 1000)
-    runner = PlanRunner(graph, values, query.plan.limit, budget)
-    _check_inputs(runner, query.plan)
-    return Answer(query.columns, runner.run(query.plan), query.plan.order is not None)
+    plan = query.plan.bound(bound)
+    runner = PlanRunner(graph, values, plan.limit, budget)
+    _check_inputs(runner, plan)
+    return Answer(query.columns, runner.run(plan), plan.order is not None)
 
 
 @dataclass
@@ -63,7 +64,7 @@ class PlanRunner:
         else:
             ordered = rows if plan.order is None else self._order(plan.order, rows)
             records = [tuple(self._output(item.expr, row, rows) for item in items) for row in ordered]
-        return records if plan.limit is None else records[: plan.limit.count]
+        return records if plan.limit is None else records[: plan.limit.number]
 
     # Steps
 
@@ -194,7 +195,7 @@ class PlanRunner:
         if self.limit is None:
             raise Unspecified("how many entities `nearest` lists without a limit")
         near = sorted((key for key in scores if scores[key] is not None), key=lambda key: (scores[key], key))
-        return near[: self.limit.count]
+        return near[: self.limit.number]
 
     def _order(self, order: ir.Order, rows: list[Row]) -> list[Row]:
         steps: list[Step] = []
@@ -208,7 +209,7 @@ class PlanRunner:
             case ir.Rrf() as rank:
                 variable, fused = rank.first.field.variable, self._fused(rank, rows)
                 best = sorted(fused, key=lambda key: (-fused[key][0], *fused[key][1:]))
-                best = best[: self.limit.count if self.limit else None]
+                best = best[: self.limit.number if self.limit else None]
                 rows = [row for row in rows if row[variable].id in best]
                 steps.append((lambda row: best.index(row[variable].id), False))
         for key in (*order.keys, *(ir.OrderKey(tie, "asc") for tie in order.tie_break)):

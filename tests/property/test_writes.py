@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph_sql as og
+from omnigraph_sql.choices import LoadMode
 from omnigraph_sql.errors import Compile, OmnigraphError, ValidationFailed
 from tests import stores
 from tests.parts import in_parts
@@ -134,7 +135,7 @@ class Mutation:
 @dataclass(frozen=True)
 class Load:
     branch: str
-    mode: str
+    mode: LoadMode
     records: list[Record]
 
 
@@ -305,7 +306,7 @@ def test_loads_larger_than_memory(folder: Folder, sequence: list[Mutation | Load
 @settings(max_examples=40)
 @given(first=st.lists(records, max_size=4), found=st.lists(rarely(records, odd_records), min_size=1, max_size=8), mode=modes)
 def test_what_is_left_after_rejects_is_what_loads_without_them(
-    folder: Folder, first: list[Record], found: list[Record], mode: str
+    folder: Folder, first: list[Record], found: list[Record], mode: LoadMode
 ) -> None:
     rejected: list[Mapping[str, Any]] = []
     lines = [json.dumps(record.to_json()) for record in found]

@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.spark.checkpoints import query_of
-from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.roots import resolve_root
 from tests.stores import S3Place
 

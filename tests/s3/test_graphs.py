@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql.errors import AlreadyInitialized, Configuration, NotFound, Storage
-from omnigraph_sql.writes.staged import StagedLoad
+from omnigraph_sql.writes.load.staged_load import StagedLoad
 from tests import stores
 from tests.cli.ogsql import ogsql
 from tests.crash.world import (

@@ -12,18 +12,18 @@ from collections.abc import Callable
 import pytest
 
 from omnigraph_sql.errors import Conflict
-from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.roots import resolve_root
-from omnigraph_sql.writes import leases
-from omnigraph_sql.writes.locks import LEASES_OFF, WriteQueueManager, open_locks
-from omnigraph_sql.writes.owners import LEASE_VARIABLE, lease_seconds
+from omnigraph_sql.store.locks import leases
+from omnigraph_sql.store.locks.manager import LEASES_OFF, WriteQueueManager, open_locks
+from omnigraph_sql.store.owners import LEASE_VARIABLE, lease_seconds
 from tests.stores import S3Place
 
 HOLDER = """
 import os, sys
-from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.roots import resolve_root
-from omnigraph_sql.writes.locks import open_locks
+from omnigraph_sql.store.locks.manager import open_locks
 with open_locks(open_objects(resolve_root(sys.argv[1]))).own("1"):
     print("held", flush=True)
     if sys.argv[2] == "die":

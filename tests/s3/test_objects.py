@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from omnigraph_sql.errors import NotFound
+from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.opening import open_objects
 from omnigraph_sql.storage.roots import resolve_root
 from tests.stores import Place
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from omnigraph_sql.choices import LoadMode
 from tests.simulation.model import (
     ENDS,
     AppendRows,
@@ -28,6 +29,7 @@ PEOPLE = [f"p{number}" for number in range(8)]
 TEAMS = ["red", "blue", "green"]
 BRANCHES = ["draft", "test", "team/a"]
 TABLES = ["orders", "items"]
+MODES: tuple[LoadMode, ...] = ("append", "merge", "merge", "overwrite")
 
 
 def draw(random: Random, model: Model) -> Operation:
@@ -51,7 +53,7 @@ def _branch(random: Random, model: Model) -> str:
 def _load(random: Random, model: Model) -> Load:
     branch = _branch(random, model)
     here = model.branches[branch]
-    mode = random.choice(["append", "merge", "merge", "overwrite"])
+    mode = random.choice(MODES)
     new = [name for name in PEOPLE if name not in here["Person"]] if mode == "append" else PEOPLE
     people = random.sample(new, min(len(new), random.randrange(3)))
     records = [Record("Person", name, random.choice([None, 7])) for name in people]

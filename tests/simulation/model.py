@@ -9,6 +9,8 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph_sql.choices import LoadMode
+
 SCHEMA = """
 node Person { name: String @key  age: I32? }
 node Team { slug: String @key }
@@ -49,7 +51,7 @@ class Record:
 @dataclass(frozen=True)
 class Load:
     branch: str
-    mode: str
+    mode: LoadMode
     records: tuple[Record, ...]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.walk import walk
+from tests.tiers import amount
 
 CHUNK = 25
 
@@ -23,8 +24,8 @@ def check(directory: Path, seed: int) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
-        start, count = metafunc.config.getoption("--seed-start"), metafunc.config.getoption("--seeds")
-        metafunc.parametrize("seed", range(start, start + count))
+        start, seeds = metafunc.config.getoption("--seed-start"), metafunc.config.getoption("--seeds")
+        metafunc.parametrize("seed", range(start, start + (seeds or amount(check=60, test=60, all=300))))
 
 
 def test_a_walk(tmp_path: Path, seed: int) -> None:

@@ -73,7 +73,7 @@ class Raw:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(text, encoding="utf-8", newline="")
 
-    def run(self, place: Path, engine: str) -> tuple[og.Graph, RunReport | og.errors.OmnigraphError]:
+    def run(self, place: Path, engine: og.PipelineEngineName) -> tuple[og.Graph, RunReport | og.errors.OmnigraphError]:
         """The graph afterwards, and what the run said."""
         graph = og.init(place / engine, SCHEMA)
         graph.load(BEFORE, mode="append")

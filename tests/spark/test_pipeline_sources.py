@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph_sql import errors
+from omnigraph_sql import PipelineEngineName, errors
 from omnigraph_sql.pipeline import run_pipeline
 from tests.pipeline.world import PEOPLE, SCHEMA, World
 from tests.sql.postgres import Server, postgres_server
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("spark")
-ENGINES = ("local", "spark")
+ENGINES: tuple[PipelineEngineName, ...] = ("local", "spark")
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def read(world: World, engine: str = "spark", columns: dict[str, str] | None = None, **source: Any) -> dict[str, int | None]:
+def read(
+    world: World, engine: PipelineEngineName = "spark", columns: dict[str, str] | None = None, **source: Any
+) -> dict[str, int | None]:
     """The people of a source, and no others."""
     node = PEOPLE if columns is None else PEOPLE | {"columns": columns}
     path = world.pipeline(sources={"people": source}, nodes=[node], mode="overwrite")
@@ -81,7 +83,7 @@ def test_packed_files(world: World) -> None:
 @pytest.mark.parametrize(
     ("name", "content"), [("a.jsonl.gz", b"plain"), ("b.jsonl.gz", gzip.compress(b'{"name": "Ann"}\n' * 5000)[:-20])]
 )
-def test_a_broken_file_is_named(world: World, engine: str, name: str, content: bytes) -> None:
+def test_a_broken_file_is_named(world: World, engine: PipelineEngineName, name: str, content: bytes) -> None:
     world.write(name, content)
 
     with pytest.raises(errors.BadRequest, match=rf"`nodes\[0\]`: .*{name} cannot be read"):
@@ -90,7 +92,9 @@ def test_a_broken_file_is_named(world: World, engine: str, name: str, content: b
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("expression", ["cast(age as integer)", "year(strptime(age, '%Y-%m-%d'))"])
-def test_an_expression_that_fails_on_a_row_names_the_target(world: World, engine: str, expression: str) -> None:
+def test_an_expression_that_fails_on_a_row_names_the_target(
+    world: World, engine: PipelineEngineName, expression: str
+) -> None:
     world.lines("people.jsonl", [{"name": "Ann", "age": "x"}])
 
     with pytest.raises(errors.BadRequest, match=r"pipeline.yaml: `nodes\[0\]`: the mapping fails: .*x") as raised:
@@ -107,7 +111,7 @@ def test_an_expression_that_fails_on_a_row_names_the_target(world: World, engine
         ({"format": "nosuch", "path": "people.jsonl"}, "Failed to find the data source: nosuch", "format nosuch"),
         ({"format": "jdbc", "uri": "jdbc:nosuch:x", "table": "t"}, "No suitable driver", "spark.jars"),
         ({"format": "orc", "path": "nothing.orc"}, "PATH_NOT_FOUND", "path"),
-        ({"format": "jsonl", "path": "file:///tmp/_nothing.jsonl"}, "passes over", "another name"),
+        ({"format": "jsonl", "path": "file:///tmp/_nothing.jsonl"}, "Spark ignores", "another name"),
     ],
 )
 def test_a_source_that_spark_cannot_open_is_named(world: World, source: dict[str, Any], says: str, hint: str) -> None:

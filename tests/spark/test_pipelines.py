@@ -73,7 +73,7 @@ def dirty(place: Path, seed: int) -> None:
     )
 
 
-def run(place: Path, engine: str, mode: str = "merge") -> tuple[og.Graph, RunReport]:
+def run(place: Path, engine: og.PipelineEngineName, mode: str = "merge") -> tuple[og.Graph, RunReport]:
     graph = og.init(place / engine, SCHEMA)
     file = place / f"{engine}.yaml"
     file.write_text(PIPELINE.format(graph=engine, mode=mode, engine=engine))

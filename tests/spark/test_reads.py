@@ -247,8 +247,8 @@ def test_bad_options_are_told_at_once(
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ("key int", "the column `key` of Thing is string in Spark, and is asked for as int"),
-        ("key string, i bigint", "the column `i` of Thing is int in Spark, and is asked for as bigint"),
+        ("key int", "the column `key` of Thing is string in Spark, and was requested as int"),
+        ("key string, i bigint", "the column `i` of Thing is int in Spark, and was requested as bigint"),
         ("key string, v array<double>", "the column `v` of Thing is array<float> in Spark"),
         ("keys string", "Thing has no column `keys`\nhint: did you mean `key`"),
     ],

@@ -121,7 +121,7 @@ def test_a_stream_whose_checkpoint_is_not_told_needs_a_name(spark: SparkSession,
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "checkpoints"))
     try:
         with (
-            pytest.raises(og.errors.BadRequest, match="was not said to its writer\\nhint: set the option `query_id`"),
+            pytest.raises(og.errors.BadRequest, match="was given no checkpoint\\nhint: set the option `query_id`"),
             og.spark.typed_errors(),
         ):
             writer.start(graph.uri).awaitTermination()
@@ -206,3 +206,43 @@ def descendants(process: int) -> list[tuple[int, str]]:
         return one in found and (found[one][0] == process or is_below(found[one][0]))
 
     return [(one, state) for one, (_, state) in found.items() if is_below(one)]
+
+
+def test_a_stream_leaves_bad_rows_out_where_it_reports_them(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    source, checkpoint, reports = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "bad"
+    options = {"load_mode": "merge", "rejects": str(reports)}
+    source.mkdir()
+    (source / "one.json").write_text('{"key": "a", "age": 1}\n{"age": 2}\n')
+    run(spark, graph, source, checkpoint, **options)
+    drop(source, "two.json", "b")
+    run(spark, graph, source, checkpoint, **options)
+
+    assert (keys(graph), orphans(graph)) == (["a", "b"], [])
+    assert sorted(each.name for each in reports.iterdir()) == ["batch-0.jsonl"]
+    (found,) = [json.loads(line) for line in (reports / "batch-0.jsonl").read_text().splitlines()]
+    assert (found["table_key"], found["rule"], found["property"]) == ("node:Person", "required", "key")
+
+    (source / "three.json").write_text('{"key": "c", "age": 1}\n{"age": 2}\n')
+    with pytest.raises(og.errors.ValidationFailed, match="1 record is rejected, 0 allowed"):
+        run(spark, graph, source, checkpoint, max_rejects="0", **options)
+    assert keys(graph) == ["a", "b"]
+    run(spark, graph, source, checkpoint, max_rejects="50%", **options)
+    assert keys(graph) == ["a", "b", "c"]
+    for wrong in ({"rejects": str(tmp_path / "in" / "one.json")}, {"rejects": graph.uri}, {"max_rejects": "half"}):
+        with pytest.raises(og.errors.BadRequest):
+            run(spark, graph, source, tmp_path / "other", **wrong)
+
+
+def test_edges_of_a_unique_pair_are_replaced_by_a_merge(spark: SparkSession, tmp_path: Path) -> None:
+    schema = "node N { k: I32 @key } edge E: N -> N { x: I32?  @unique(src, dst) } edge F: N -> N"
+    with og.init(tmp_path / "pairs", schema) as graph:
+        for number in (1, 2):
+            with og.spark.GraphLoad(spark, graph.uri, mode="merge") as load:
+                load.nodes("N", spark.createDataFrame([(1,), (2,)], "k int"))
+                load.edges("E", spark.createDataFrame([(1, 2, number), (2, 1, number)], "src int, dst int, x int"))
+            assert load.result.warnings == ()
+        rows = graph.sql('select src, dst, x from "E" order by src').to_pylist()
+        assert [tuple(row.values()) for row in rows] == [("1", "2", 2), ("2", "1", 2)]
+        with pytest.warns(og.errors.ParallelEdgesWarning), og.spark.GraphLoad(spark, graph.uri, mode="merge") as load:
+            load.edges("F", spark.createDataFrame([(1, 2)], "src int, dst int"))
+        assert "F" in load.result.warnings[0]

@@ -336,7 +336,9 @@ def test_tables_of_spark_publish_as_well(spark: SparkSession, graph: og.Graph) -
 def test_without_typed_errors_spark_tells_what_is_wrong(spark: SparkSession, graph: og.Graph) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException, match="Carried: BadRequest: a write needs the option `type`\nhint: ") as raised:
+    with pytest.raises(
+        PySparkException, match="EncodedError: BadRequest: a write needs the option `type`\nhint: "
+    ) as raised:
         people(spark, ("a", 1)).write.format("omnigraph").mode("append").save(graph.uri)
 
     assert "direct cause" not in str(raised.value)

@@ -6,8 +6,10 @@ from typing import Any
 
 import duckdb
 
-from omnigraph_sql.engines.foreign.model import Reading
+from omnigraph_sql.engines.duckdb import foreign_views
+from omnigraph_sql.foreign.model import ForeignRead
 from omnigraph_sql.graph import Graph
+from tests.internals import foreign_table
 
 
 def through_duckdb(graph: Graph, name: str, text: str) -> list[tuple[Any, ...]]:
@@ -20,6 +22,5 @@ def through_duckdb(graph: Graph, name: str, text: str) -> list[tuple[Any, ...]]:
 
 def expose(graph: Graph, connection: duckdb.DuckDBPyConnection, name: str, to: str = "it") -> None:
     """Make a foreign table visible in a connection."""
-    table = graph._sessions().foreign.get(name)
-    assert table is not None
-    table.expose(connection, "main", to, Reading())
+    table = foreign_table(graph, name)
+    foreign_views.expose(table, connection, "main", to, ForeignRead())

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph_sql as og
+from omnigraph_sql.choices import EngineName
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  points: I64?  rank: U32?  score: F64?  active: Bool?  born: Date?  bio: String? }
@@ -159,7 +160,7 @@ def _aggregate(draw: st.DrawFn, columns: list[str]) -> str:
     return draw(st.sampled_from(calls))
 
 
-def _rows(graph: og.Graph, query: Query, engine: str) -> list[tuple[Any, ...]]:
+def _rows(graph: og.Graph, query: Query, engine: EngineName) -> list[tuple[Any, ...]]:
     found = graph.sql(query.text, query.params, engine=engine).to_pylist()
     return [tuple(_plain(value) for value in row.values()) for row in found]
 

@@ -37,7 +37,7 @@ def write(path: Path, numbers: list[int]) -> None:
 @pytest.fixture(params=[*ENGINES, "session", "connection", "attached session", "attached connection"])
 def ask(request: pytest.FixtureRequest, graph: Graph) -> Ask:
     """Runs SQL in one of the sessions that there are, which is opened when it is needed. Tables are `g.foreign.NAME`."""
-    kind: str = request.param
+    kind: Any = request.param
     opened: list[Any] = []
 
     def run(text: str) -> list[tuple[Any, ...]]:

@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph_sql import errors
-from omnigraph_sql.engines.foreign.model import Reading
+from omnigraph_sql.engines.duckdb import foreign_views
+from omnigraph_sql.foreign.model import ForeignRead
 from omnigraph_sql.graph import Graph
+from tests.internals import foreign_table
 from tests.sql.exposing import through_duckdb
 
 PRICES = pa.table({"Name": ["ann", "bob", "eve"], "price": [1.5, 2.5, None], "qty": [1, 2, 3]})
@@ -210,9 +212,8 @@ def test_duckdb_is_the_one_of_the_caller(graph: Graph, parquet: Path) -> None:
     graph.register("prices", parquet)
     connection = duckdb.connect()
     connection.execute('CREATE SCHEMA "fo""r"')
-    found = graph._sessions().foreign.get("prices")
-    assert found is not None
-    found.expose(connection, 'fo"r', 'pri"ces; --', Reading())
+    found = foreign_table(graph, "prices")
+    foreign_views.expose(found, connection, 'fo"r', 'pri"ces; --', ForeignRead())
 
     assert connection.execute('SELECT count(*) FROM "fo""r"."pri""ces; --"').fetchall() == [(3,)]
     plan = connection.execute('EXPLAIN SELECT qty FROM "fo""r"."pri""ces; --" WHERE price > 2').fetchall()[0][1]

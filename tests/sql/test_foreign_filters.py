@@ -18,12 +18,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import omnigraph_sql as og
-from omnigraph_sql.engines.foreign.checking import satisfying
-from omnigraph_sql.engines.foreign.decoding import decoded
 from omnigraph_sql.errors import Internal
+from omnigraph_sql.foreign.filter_codec import decode_filter
+from omnigraph_sql.foreign.predicate_evaluation import filter_batch
 from omnigraph_sql.graph import Graph
-from omnigraph_sql.planner.predicates import Both, Column, Compare, IsIn, IsNull, Not, Value, columns_of
-from omnigraph_sql.planner.remote import Compares, RemoteColumn, RemoteTable, remote_select
+from omnigraph_sql.sqltext.predicates import Both, Comparison, IsIn, IsNull, Not, PredicateColumn, PredicateValue, columns_of
+from omnigraph_sql.sqltext.remote_select import Compares, RemoteColumn, RemoteTableRef, remote_select
 from tests.sql.exposing import expose
 from tests.sql.postgres import Server
 
@@ -263,12 +263,13 @@ def test_duckdb_finds_the_same_rows(sources: Graph, condition: str) -> None:
 
 def test_a_filter_is_decoded() -> None:
     expression = (pc.field("a") == 3) & ~pc.field("b c").isin(["x", None]) & pc.field("d").is_valid()
-    predicate = decoded(expression)
+    predicate = decode_filter(expression)
 
     assert isinstance(predicate, Both)
-    assert predicate.right == Not(IsNull(Column("d")))
+    assert predicate.right == Not(IsNull(PredicateColumn("d")))
     assert predicate.left == Both(
-        Compare("=", Column("a"), Value(pa.scalar(3))), Not(IsIn(Column("b c"), pa.array(["x", None])))
+        Comparison("=", PredicateColumn("a"), PredicateValue(pa.scalar(3))),
+        Not(IsIn(PredicateColumn("b c"), pa.array(["x", None]))),
     )
     assert list(columns_of(predicate)) == ["a", "b c", "d"]
 
@@ -276,7 +277,7 @@ def test_a_filter_is_decoded() -> None:
 @pytest.mark.parametrize("expression", [pc.field("a") + 1 == 2, pc.field("a", "b") == 1, pc.field("a").cast("int64") == 1])
 def test_a_filter_that_is_not_understood_is_an_error(expression: Any) -> None:
     with pytest.raises(Internal, match="is not understood"):
-        decoded(expression)
+        decode_filter(expression)
 
 
 @pytest.mark.parametrize(
@@ -299,15 +300,15 @@ def test_a_filter_that_is_not_understood_is_an_error(expression: Any) -> None:
 def test_rows_are_checked_as_sql_has_it(expression: Any, expected: list[int]) -> None:
     batch = pa.record_batch({"f": [1.0, math.nan, None, -0.0], "at": [0, 1, 2, 3]})
 
-    assert satisfying(batch, decoded(expression)).column("at").to_pylist() == expected
+    assert filter_batch(batch, decode_filter(expression)).column("at").to_pylist() == expected
 
 
 def test_what_cannot_be_said_is_left_out_and_no_limit_is_sent() -> None:
-    table = RemoteTable("postgres", "s", "t", (RemoteColumn("a", Compares.INTEGERS), RemoteColumn("x", Compares.NOTHING)))
+    table = RemoteTableRef("postgres", "s", "t", (RemoteColumn("a", Compares.INTEGERS), RemoteColumn("x", Compares.NOTHING)))
     known, unknown = pc.field("a") > 1, pc.field("x") == "y"
 
     def where(expression: Any) -> tuple[str, bool]:
-        query = remote_select(table, ["a"], decoded(expression), 5)
+        query = remote_select(table, ["a"], decode_filter(expression), 5)
         return query.sql.partition(' FROM "s"."t"')[2], query.is_exact
 
     assert where(known) == (' WHERE "a" > 1 LIMIT 5', True)
@@ -322,14 +323,14 @@ def test_what_cannot_be_said_is_left_out_and_no_limit_is_sent() -> None:
 
 
 def test_times_that_are_too_fine_or_too_far_away_are_not_sent() -> None:
-    table = RemoteTable("postgres", "s", "t", (RemoteColumn("m", Compares.TIMESTAMPS), RemoteColumn("d", Compares.DATES)))
+    table = RemoteTableRef("postgres", "s", "t", (RemoteColumn("m", Compares.TIMESTAMPS), RemoteColumn("d", Compares.DATES)))
     for column, value in (
         ("m", pa.scalar(1, pa.timestamp("ns"))),
         ("m", pa.scalar(2**62, pa.timestamp("us"))),
         ("d", pa.scalar(2**31 - 1, pa.date32())),
         ("m", pa.scalar(None, pa.timestamp("us"))),
     ):
-        assert " WHERE " not in remote_select(table, ["m"], decoded(pc.field(column) > value), None).sql
+        assert " WHERE " not in remote_select(table, ["m"], decode_filter(pc.field(column) > value), None).sql
     moment = datetime(2024, 1, 1) + timedelta(microseconds=5)
-    sent = remote_select(table, ["m"], decoded(pc.field("m") > pa.scalar(moment, pa.timestamp("us"))), None).sql
+    sent = remote_select(table, ["m"], decode_filter(pc.field("m") > pa.scalar(moment, pa.timestamp("us"))), None).sql
     assert sent.endswith("\"m\" > CAST('2024-01-01 00:00:00.000005' AS TIMESTAMP)")

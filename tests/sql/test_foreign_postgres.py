@@ -225,14 +225,13 @@ def test_whoever_stops_early_leaves_no_connection_behind(graph: Graph, postgres:
     _wait(lambda: _connections(postgres) == 0)
 
 
+@pytest.mark.hangs_after(60)
 def test_a_query_that_takes_too_long_is_cancelled_there(graph: Graph, postgres: Server) -> None:
-    postgres.run("CREATE OR REPLACE VIEW slow AS SELECT n, pg_sleep(30)::text AS z FROM generate_series(1, 3) n")
+    postgres.run("CREATE OR REPLACE VIEW slow AS SELECT n, pg_sleep(600)::text AS z FROM generate_series(1, 3) n")
     graph.register("slow", postgres.uri, table="slow")
-    started = time.monotonic()
     with pytest.raises(errors.ResourceLimit, match="did not finish within"):
         graph.sql("SELECT * FROM slow", timeout=0.5).to_arrow()
 
-    assert time.monotonic() - started < 5
     _wait(lambda: _connections(postgres) == 0)
 
 
@@ -465,7 +464,7 @@ def test_an_address_that_is_none(graph: Graph) -> None:
 
 def test_the_password_is_never_shown(joined: Graph, orders: Server) -> None:
     table = joined.foreign()[0]
-    found = joined._sessions().foreign.get("orders")
+    found = joined._sql.sessions.foreign.get("orders")
     shown = [repr(table), repr(found), repr(vars(found)), str(rows(joined, "EXPLAIN VERBOSE SELECT * FROM orders"))]
 
     assert table.source == f"postgresql://{OWNER}:***@127.0.0.1:{orders.port}/postgres table public.orders"

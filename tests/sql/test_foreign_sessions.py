@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +156,10 @@ def test_a_duckdb_file_is_let_go_after_each_statement(everywhere: Graph, tmp_pat
     assert everywhere.sql("SELECT count(*) AS n FROM duckdb", engine=engine).to_pylist() == [{"n": 1}]
 
 
+@pytest.mark.hangs_after(60)
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 def test_a_query_that_takes_too_long_ends_at_the_source(graph: Graph, scores: Server, engine: Any) -> None:
-    scores.run("CREATE OR REPLACE VIEW sleepy AS SELECT n, pg_sleep(20)::text AS z FROM generate_series(1, 3) n")
+    scores.run("CREATE OR REPLACE VIEW sleepy AS SELECT n, pg_sleep(600)::text AS z FROM generate_series(1, 3) n")
     graph.register("sleepy", scores.uri, table="sleepy")
-    started = time.monotonic()
     with pytest.raises(errors.ResourceLimit):
         graph.sql("SELECT * FROM sleepy", timeout=0.5, engine=engine).to_arrow()
-
-    assert time.monotonic() - started < 8

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import omnigraph_sql as og
+from omnigraph_sql.choices import EngineName
 from omnigraph_sql.errors import NotFound, OmnigraphError
 
-ENGINES = ["datafusion", "duckdb"]
+ENGINES: list[EngineName] = ["datafusion", "duckdb"]
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12),
     st.lists(
@@ -37,7 +38,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
         yield made
 
 
-def rows(graph: og.Graph, text: str, engine: str, **params: Any) -> list[tuple[Any, ...]]:
+def rows(graph: og.Graph, text: str, engine: EngineName, **params: Any) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in graph.sql(text, params, engine=engine).to_pylist()]
 
 
@@ -45,7 +46,7 @@ def rows(graph: og.Graph, text: str, engine: str, **params: Any) -> list[tuple[A
 @SMALL
 @given(text=TEXTS)
 @example(text="Ann' or '1'='1")
-def test_a_value_is_a_value(graph: og.Graph, engine: str, text: str) -> None:
+def test_a_value_is_a_value(graph: og.Graph, engine: EngineName, text: str) -> None:
     assert rows(graph, "select $x as v", engine, x=text) == [(text,)]
     assert rows(graph, "select name from Person where name = $x", engine, x=text) == []
     assert rows(graph, "select id from expand('Knows', $x)", engine, x=text) == []
@@ -57,7 +58,7 @@ def test_a_value_is_a_value(graph: og.Graph, engine: str, text: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @SMALL
 @given(text=TEXTS)
-def test_a_text_in_quotes_is_a_text(graph: og.Graph, engine: str, text: str) -> None:
+def test_a_text_in_quotes_is_a_text(graph: og.Graph, engine: EngineName, text: str) -> None:
     quoted = "'" + text.replace("'", "''") + "'"
 
     assert rows(graph, f"select {quoted} as v, count(*) as n from Person", engine) == [(text, 2)]
@@ -66,7 +67,7 @@ def test_a_text_in_quotes_is_a_text(graph: og.Graph, engine: str, text: str) -> 
 @pytest.mark.parametrize("engine", ENGINES)
 @SMALL
 @given(text=TEXTS)
-def test_a_name_in_quotes_is_a_name(graph: og.Graph, engine: str, text: str) -> None:
+def test_a_name_in_quotes_is_a_name(graph: og.Graph, engine: EngineName, text: str) -> None:
     quoted = '"' + text.replace('"', '""') + '"'
 
     assert rows(graph, f"select name as {quoted} from Person where name = 'Ann'", engine) == [("Ann",)]

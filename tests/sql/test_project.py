@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph_sql import errors
 from omnigraph_sql.graph import Graph
-from omnigraph_sql.project import ForeignEntry, Project, find_project, load_project
+from omnigraph_sql.project import ForeignEntry, ProjectSettings, find_project, load_project
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def test_everything(write: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write.write_text(FULL)
     project = load_project(write)
 
-    assert project == Project(
-        write,
-        (
+    assert project == ProjectSettings(
+        path=write,
+        foreign=(
             ForeignEntry("orders", "postgresql://ann:s3cret@db/shop", {"table": "sales.orders"}),
             ForeignEntry("prices", str(write.parent / "data/prices/*.parquet")),
             ForeignEntry(
@@ -58,7 +58,7 @@ def test_everything(write: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ),
             ForeignEntry("literal", str(write.parent / "${PROJECT_USER}")),
         ),
-        tuple(write.parent / name for name in ("q/a.gq", "q/b.gq", "more.gq")),
+        queries=tuple(write.parent / name for name in ("q/a.gq", "q/b.gq", "more.gq")),
     )
     assert "s3cret" not in repr(project)
 
@@ -67,14 +67,18 @@ def test_everything(write: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing(write: Path, text: str) -> None:
     write.write_text(text)
 
-    assert load_project(write.parent) == Project(write)
+    assert load_project(write.parent) == ProjectSettings(path=write)
 
 
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("foriegn: {}", "`foriegn` is not known", "did you mean `foreign`?"),
-        ("other: 1", "`other` is not known", "there are `foreign` and `queries`"),
+        ("other: 1", "for another tool", "there are `graphs`, `servers`, `schema`, `queries`, `branch` and `foreign`"),
+        ("graphs: [a]", "`graphs` is not a mapping", None),
+        ("graphs: {a: {url: b}}", r"`graphs\.a\.url` is not known", "did you mean `uri`?"),
+        ("servers: {a: 5}", r"`servers\.a` is not a text", None),
+        ("schema: [a]", "`schema` is not a text", None),
+        ("branch: ''", "`branch` is not a text", None),
         ("- a", "the file is not a mapping", None),
         ("false", "the file is not a mapping", None),
         ("foreign: []", "`foreign` is not a mapping", None),
@@ -116,7 +120,7 @@ def test_it_is_found_in_a_directory_above(write: Path, monkeypatch: pytest.Monke
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
 
-    assert find_project() == Project(write)
+    assert find_project() == ProjectSettings(path=write)
     write.unlink()
     with pytest.raises(errors.NotFound, match=r"no omnigraph\.yaml in"):
         find_project()

@@ -21,6 +21,7 @@ import pytest
 from datafusion import SessionContext
 
 import omnigraph_sql as og
+from omnigraph_sql.choices import EngineName
 from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError, ResourceLimit
 from tests.sql.graphs import make, person
 
@@ -38,7 +39,7 @@ def add(graph: og.Graph, name: str, branch: str = "main") -> None:
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_statement_reads_what_is_there_when_it_starts(graph: og.Graph, engine: str) -> None:
+def test_a_statement_reads_what_is_there_when_it_starts(graph: og.Graph, engine: EngineName) -> None:
     before = graph.sql(COUNT, engine=engine)
     add(graph, "Eve")
 
@@ -48,7 +49,7 @@ def test_a_statement_reads_what_is_there_when_it_starts(graph: og.Graph, engine:
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_statement_that_is_repeated_reads_what_is_there_each_time(graph: og.Graph, engine: str) -> None:
+def test_a_statement_that_is_repeated_reads_what_is_there_each_time(graph: og.Graph, engine: EngineName) -> None:
     graph.register("extra", pa.table({"x": [1, 2]}))
     joined = 'select count(*) as n from "Person", extra'
     for number in range(3):
@@ -62,7 +63,7 @@ def test_a_statement_that_is_repeated_reads_what_is_there_each_time(graph: og.Gr
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_statement_that_is_repeated_fails_each_time_it_is_wrong(graph: og.Graph, engine: str) -> None:
+def test_a_statement_that_is_repeated_fails_each_time_it_is_wrong(graph: og.Graph, engine: EngineName) -> None:
     graph.load(json.dumps({"type": "Person", "data": {"name": "12"}}), mode="append", branch="main")
     text = """select sum(cast(name as bigint)) as n from "Person" where name = '12' or name = 'x1'"""
     for _ in range(3):
@@ -76,7 +77,7 @@ def test_a_statement_that_is_repeated_fails_each_time_it_is_wrong(graph: og.Grap
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_all_tables_of_a_statement_are_of_one_state(graph: og.Graph, engine: str) -> None:
+def test_all_tables_of_a_statement_are_of_one_state(graph: og.Graph, engine: EngineName) -> None:
     text = 'select (select count(*) from "Person") = (select count(*) from main."Person" p) as same'
 
     for number in range(3):
@@ -85,7 +86,7 @@ def test_all_tables_of_a_statement_are_of_one_state(graph: og.Graph, engine: str
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_commit_is_a_schema_and_a_target(graph: og.Graph, engine: str) -> None:
+def test_a_commit_is_a_schema_and_a_target(graph: og.Graph, engine: EngineName) -> None:
     commit = graph.commits("feature/x")[0].graph_commit_id
     add(graph, "Eve", "feature/x")
 
@@ -272,7 +273,7 @@ def test_what_is_no_session_is_refused(graph: og.Graph) -> None:
     with pytest.raises(BadRequest, match="cannot be attached"):
         graph.attach(object())
     with pytest.raises(BadRequest, match="no engine `duckb`"):
-        graph.sql("select 1", engine="duckb")
+        graph.sql("select 1", engine="duckb")  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="nowhere"):
         graph.datafusion(branch="nowhere")
 
@@ -296,7 +297,7 @@ VALUES = [
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_values_of_python_are_parameters(graph: og.Graph, value: Any, engine: str) -> None:
+def test_values_of_python_are_parameters(graph: og.Graph, value: Any, engine: EngineName) -> None:
     assert graph.sql("select $v as v", {"v": value}, engine=engine).to_pylist() == [{"v": value}]
 
 
@@ -304,7 +305,7 @@ def test_values_of_python_are_parameters(graph: og.Graph, value: Any, engine: st
 @pytest.mark.parametrize(
     "value", [object(), 2**64, pa.scalar((1, 2, 3), pa.month_day_nano_interval())], ids=["object", "large", "odd"]
 )
-def test_other_values_are_refused(graph: og.Graph, value: Any, engine: str) -> None:
+def test_other_values_are_refused(graph: og.Graph, value: Any, engine: EngineName) -> None:
     if isinstance(value, pa.Scalar) and engine == "datafusion":
         pytest.skip("it has such values")
     with pytest.raises(BadRequest, match=r"bound|no values of the type"):
@@ -312,7 +313,7 @@ def test_other_values_are_refused(graph: og.Graph, value: Any, engine: str) -> N
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_condition_reads_the_columns_that_it_is_about(tmp_path: Path, engine: str) -> None:
+def test_a_condition_reads_the_columns_that_it_is_about(tmp_path: Path, engine: EngineName) -> None:
     """One on unsigned numbers, which Lance does not take: the blobs beside them stay where they are."""
     account = Path("/proc/self/io")
     if not account.exists():
@@ -330,7 +331,7 @@ def test_a_condition_reads_the_columns_that_it_is_about(tmp_path: Path, engine: 
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_large_result_comes_in_batches_and_can_be_read_again(graph: og.Graph, engine: str) -> None:
+def test_a_large_result_comes_in_batches_and_can_be_read_again(graph: og.Graph, engine: EngineName) -> None:
     text = "select a.id, b.id as other from Person a, Person b, generate_series(1, 20000) s"
     with graph.sql(text, engine=engine) as found:
         first = next(iter(found))
@@ -344,7 +345,7 @@ _LONG = "select count(*) from generate_series(1, 100000) a(x), generate_series(1
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_statement_that_takes_too_long_is_ended(graph: og.Graph, engine: str) -> None:
+def test_a_statement_that_takes_too_long_is_ended(graph: og.Graph, engine: EngineName) -> None:
     with pytest.raises(ResourceLimit, match="did not finish within"):
         graph.sql(_LONG, engine=engine, timeout=0.3)
 
@@ -384,7 +385,7 @@ _LARGE = {
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_statement_that_needs_too_much_memory_is_ended(graph: og.Graph, engine: str) -> None:
+def test_a_statement_that_needs_too_much_memory_is_ended(graph: og.Graph, engine: EngineName) -> None:
     with pytest.raises(ResourceLimit, match="memory"):
         graph.sql(_LARGE[engine], engine=engine, memory_limit=8 << 20)
 
@@ -392,7 +393,7 @@ def test_a_statement_that_needs_too_much_memory_is_ended(graph: og.Graph, engine
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_result_is_arrow_for_others(graph: og.Graph, engine: str) -> None:
+def test_a_result_is_arrow_for_others(graph: og.Graph, engine: EngineName) -> None:
     found = graph.sql("select name, age from Person order by name", engine=engine)
 
     assert pa.table(found).column("name").to_pylist() == ["Ann", "Bob", "Cy"]
@@ -404,7 +405,7 @@ def test_a_result_is_arrow_for_others(graph: og.Graph, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_graph_that_nobody_uses_goes_away(tmp_path: Path, engine: str) -> None:
+def test_a_graph_that_nobody_uses_goes_away(tmp_path: Path, engine: EngineName) -> None:
     graph = make(tmp_path)
     graph.sql("select * from expand('Knows', 'Ann')", engine=engine).to_arrow()
     with pytest.raises(NotFound):
@@ -433,13 +434,13 @@ def test_the_functions_of_a_graph_in_every_spelling(graph: og.Graph, alias: str)
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_a_state_after_a_table_is_told_how_to_be_written(graph: og.Graph, engine: str) -> None:
+def test_a_state_after_a_table_is_told_how_to_be_written(graph: og.Graph, engine: EngineName) -> None:
     with pytest.raises(NotFound, match=r'write "feature/x"\."Person"'):
         graph.sql("select * from Person@feature/x", engine=engine)
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_what_is_no_statement_and_no_parameter(graph: og.Graph, engine: str) -> None:
+def test_what_is_no_statement_and_no_parameter(graph: og.Graph, engine: EngineName) -> None:
     for text in (None, b"select 1", 5):
         with pytest.raises(BadRequest, match="an SQL statement is a text, not"):
             graph.sql(text, engine=engine)  # type: ignore[arg-type]
@@ -447,9 +448,9 @@ def test_what_is_no_statement_and_no_parameter(graph: og.Graph, engine: str) -> 
         graph.sql("select $a as a", [1], engine=engine)  # type: ignore[arg-type]
     with pytest.raises(BadRequest, match="parameter"):
         graph.sql("select $a as a", {"a": "\udc80"}, engine=engine)
-    with pytest.raises(BadRequest, match="alias is a text, not int"):
+    with pytest.raises(BadRequest, match="`alias` is a text, not int"):
         graph.attach(SessionContext() if engine == "datafusion" else duckdb.connect(), alias=5)  # type: ignore[arg-type]
-    with pytest.raises(BadRequest, match="needs a name that is a text"):
+    with pytest.raises(BadRequest, match="`name` is a text, not int"):
         graph.register(5, pa.table({"a": [1]}))  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="did you mean `main`"):
         graph.sql(COUNT, branch="mian", engine=engine)

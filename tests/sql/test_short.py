@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from omnigraph_sql.engines.duckdb import Fetching
-from omnigraph_sql.engines.duckdb_connections import Connection
-from omnigraph_sql.engines.execution import Clock, Execution
-from omnigraph_sql.engines.limits import limits
-from omnigraph_sql.engines.streaming import Portion, Stream
-from omnigraph_sql.engines.watching import Watched
+from omnigraph_sql.engines.duckdb.connections import Connection
+from omnigraph_sql.engines.duckdb.engine import DuckDBRows
+from omnigraph_sql.engines.duckdb.watchdog import WatchedWork
 from omnigraph_sql.errors import BadRequest, ResourceLimit
+from omnigraph_sql.runtime.execution import Execution, RunClock, RunSettings
+from omnigraph_sql.runtime.limits import run_limits
+from omnigraph_sql.runtime.streams import BatchStream, Portion
 
 ENDLESS = "select count(*) as n from range(1000000000) a, range(1000000000) b where a.range % 7 = b.range % 5"
 QUICK = "select 42 as n"
@@ -59,10 +59,10 @@ def keyboard() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def stream(run: Run, timeout: float | None = None) -> Stream:
-    execution = Execution(limits(timeout), Clock(timeout), run.batch_rows)
+def stream(run: Run, timeout: float | None = None) -> BatchStream:
+    execution = Execution(RunSettings(limits=run_limits(timeout), batch_rows=run.batch_rows), RunClock(timeout))
     execution.begin()
-    return Stream(Fetching(run, execution), run, execution, lambda batch: batch)
+    return BatchStream(DuckDBRows(run, execution), run, execution, lambda batch: batch)
 
 
 def test_what_is_short_runs_in_the_thread_that_asks(connection: Connection) -> None:
@@ -112,7 +112,7 @@ def test_only_what_is_watched_is_stopped(connection: Connection) -> None:
     """However close the end of the one is to the moment at which it is late, the next on that connection is not met."""
     last = None
     for number in range(60):
-        watched = Watched(connection.interrupt, 0.001)
+        watched = WatchedWork(connection.interrupt, 0.001)
         text = f"select sum(range) from range({number * 500_000})"
         try:
             with watched:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph_sql as og
+from omnigraph_sql.choices import EngineName
 from omnigraph_sql.errors import OmnigraphError
 from tests.sql.graphs import make
 from tests.sql.slt import Record, read_records, shown
@@ -24,7 +25,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.id)
-def test_record(graph: og.Graph, record: Record, engine: str) -> None:
+def test_record(graph: og.Graph, record: Record, engine: EngineName) -> None:
     if engine in record.skipped:
         pytest.skip(record.skipped[engine])
     branch, _, version = record.at.partition("@")

@@ -7,7 +7,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from omnigraph_sql.storage.wholeness import version_name
+from omnigraph_sql.storage.integrity import version_name
 
 
 def test_versions_have_files_by_number_and_follow_one_another_without_a_gap(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ EVERY_KIND = [
     errors.AlreadyInitialized("there is a graph", uri="harbour"),
     errors.InitializationClaimed("another init runs", uri="harbour"),
     errors.ResourceLimit("too many rows", resource="rows", limit=8192, actual=9000),
-    errors.RecoveryRequired("an operation is pending", reason="sidecar", operation_id="01A"),
-    errors.UnsupportedFormat("upgrade first", found="4", supported="3"),
+    errors.RecoveryRequired("an operation is pending", reason="pending", operation_id="01A"),
+    errors.UnsupportedFormat("upgrade first", actual="4", supported="3"),
     errors.VersionReclaimed("version 3 is gone", version=3),
     errors.Storage("the disk is full", storage_class="permanent"),
     errors.EmbeddingFailed("the provider answered 503", provider="openai", attempts=4, status=503, retryable=True),
@@ -98,9 +98,3 @@ def test_an_error_survives_pickling(error: errors.OmnigraphError) -> None:
 def test_the_text_of_an_error_ends_with_its_hint() -> None:
     assert str(errors.BadRequest("no such option", hint="see --help")) == "no such option\nhint: see --help"
     assert str(errors.BadRequest("no such option")) == "no such option"
-
-
-def test_the_class_of_a_compile_error_has_two_names() -> None:
-    error = errors.Compile("parse error: …", error_class="parse")
-
-    assert error.class_ == error.error_class == "parse"

@@ -1,7 +1,7 @@
 """Tokens of texts.
 
-What a token is, the analyser of the store decides; it is handed in as two functions from a text to its tokens. Here stands
-what makes it fast: a column is cut at blanks, and each different piece is analysed once, many to a call.
+The analyser of the store decides what a token is; it is passed in as two functions from a text to its tokens. This module
+makes it fast: a column is split at whitespace, and each distinct piece is analysed once, many pieces per call.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MARKS = tuple(f"zq{number}qz" for number in range(100))
 
 @dataclass(frozen=True)
 class Analyser:
-    """The two ways a text is read.
+    """Two tokenizers of texts.
 
-    A token must depend on nothing but the run of letters and digits it stands in: neither on its neighbours nor on where it
-    stands. All tokens are in the order of the text, repeated ones repeated.
+    A token must depend only on its own run of letters and digits, not on adjacent runs or its position. Tokens are returned
+    in the order of the text, repeated ones repeatedly.
 
     Attributes:
         terms: Tokens for search and scores: lower case, stemmed, without stop words, without accents.
@@ -44,15 +44,15 @@ class Analyser:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A column of texts cut at blanks.
+    """A column of texts split at whitespace.
 
     Attributes:
-        different: The different pieces.
-        codes: The pieces of one text after the other, as numbers into `different`.
-        offsets: Where the pieces of each text begin; one more than there are texts. A null text has none.
+        distinct: The distinct pieces.
+        codes: The pieces of all texts in order, as indices into `distinct`.
+        offsets: The start of the pieces of each text, with one more entry at the end. A null text has no pieces.
     """
 
-    different: pa.LargeStringArray
+    distinct: pa.LargeStringArray
     codes: Positions
     offsets: Positions
 
@@ -62,9 +62,9 @@ class Tokens:
     """The tokens of a column of texts.
 
     Attributes:
-        vocabulary: The different tokens, ascending in byte order.
-        codes: The tokens of one text after the other, as numbers into the vocabulary.
-        offsets: Where the tokens of each text begin; one more than there are texts.
+        vocabulary: The distinct tokens, ascending in byte order.
+        codes: The tokens of all texts in order, as indices into the vocabulary.
+        offsets: The start of the tokens of each text, with one more entry at the end.
     """
 
     vocabulary: pa.LargeStringArray
@@ -73,7 +73,7 @@ class Tokens:
 
 
 def cut(texts: pa.Array | pa.ChunkedArray) -> Pieces:
-    """The pieces of each text of a column.
+    """Split each text of a column at whitespace.
 
     Raises:
         TypeError: The column holds no strings.
@@ -84,21 +84,21 @@ def cut(texts: pa.Array | pa.ChunkedArray) -> Pieces:
 
 
 def tokens(pieces: Pieces, tokenize: Tokenize) -> Tokens:
-    """The tokens of each text.
+    """Return the tokens of each text.
 
-    >>> found = tokens(cut(pa.array(["b a", None, "a"])), str.split)
-    >>> found.vocabulary.to_pylist(), found.codes.tolist(), found.offsets.tolist()
+    >>> result = tokens(cut(pa.array(["b a", None, "a"])), str.split)
+    >>> result.vocabulary.to_pylist(), result.codes.tolist(), result.offsets.tolist()
     (['a', 'b'], [1, 0, 0], [0, 2, 2, 3])
     """
-    flat, per_piece = _analysed(pieces.different.to_pylist(), tokenize)
+    flat, per_piece = _analysed(pieces.distinct.to_pylist(), tokenize)
     vocabulary, codes = ranked(pa.array(flat, pa.large_string()))
     of_piece = Csr(_offsets(per_piece), codes, None, len(vocabulary))
-    found = expand(of_piece, pieces.codes)
-    return Tokens(vocabulary, found.targets, found.offsets[pieces.offsets])
+    expansion = expand(of_piece, pieces.codes)
+    return Tokens(vocabulary, expansion.targets, expansion.offsets[pieces.offsets])
 
 
 def ranked(strings: pa.LargeStringArray) -> tuple[pa.LargeStringArray, Positions]:
-    """The different strings in byte order, and for each string its number among them."""
+    """Return the distinct strings in byte order, and for each string its index among them."""
     encoded = strings.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     ranks = np.empty(len(order), np.int64)
@@ -107,30 +107,30 @@ def ranked(strings: pa.LargeStringArray) -> tuple[pa.LargeStringArray, Positions
 
 
 def _analysed(pieces: Sequence[str], tokenize: Tokenize) -> tuple[list[str], Positions]:
-    """The tokens of all pieces, and how many each has."""
+    """Return the tokens of all pieces, and the number of tokens of each piece."""
     flat: list[str] = []
     counts = np.zeros(len(pieces), np.int64)
     for first in range(0, len(pieces), PIECES_PER_CALL):
-        for number, each in enumerate(_together(pieces[first : first + PIECES_PER_CALL], tokenize), first):
-            flat += each
-            counts[number] = len(each)
+        for number, of_piece in enumerate(_tokenized(pieces[first : first + PIECES_PER_CALL], tokenize), first):
+            flat += of_piece
+            counts[number] = len(of_piece)
     return flat, counts
 
 
-def _together(pieces: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
-    """Analyses pieces in one call, with a mark after each: a token that stays as it is and is none of theirs."""
+def _tokenized(pieces: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
+    """Tokenize pieces in one call, separated by a token that the analyser preserves and no piece contains."""
     for mark in MARKS:
         if list(tokenize(mark)) != [mark]:
             continue
-        found: list[list[str]] = [[]]
+        per_piece: list[list[str]] = [[]]
         for token in tokenize(f" {mark} ".join(pieces) + f" {mark}"):
             if token == mark:
-                found.append([])
+                per_piece.append([])
             else:
-                found[-1].append(token)
-        if len(found) == len(pieces) + 1:
-            return found[:-1]
-    return [list(tokenize(piece)) for piece in pieces]  # no mark will do
+                per_piece[-1].append(token)
+        if len(per_piece) == len(pieces) + 1:
+            return per_piece[:-1]
+    return [list(tokenize(piece)) for piece in pieces]  # every separator occurs in a piece
 
 
 def _offsets(counts: Positions) -> Positions:

@@ -1,8 +1,8 @@
-"""The adjacency of an edge table as arrays: for each vertex, where its neighbours begin, and the neighbours.
+"""The adjacency of an edge table in compressed sparse row form.
 
-Vertices are positions in their node table, edges are positions in the edge table. An adjacency of stored edges keeps
-parallel edges and the position of each edge; `distinct` makes of it the set of neighbours that a traversal without an edge
-variable sees.
+Vertices are positions in their node table, edges are positions in the edge table. An adjacency of stored edges contains
+parallel edges and the position of each edge; `distinct` reduces it to the set of neighbours, as a traversal without an edge
+variable needs it.
 
 >>> out = build([0, 0, 0], [1, 1, 0], sources=2, width=2)  # A>B, A>B, A>A
 >>> out.targets.tolist(), out.edges.tolist()
@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph_udfs import few
+from omnigraph_udfs import numpy_fallback
 from omnigraph_udfs.arrays import Ints, Positions, frozen, index_type
+from omnigraph_udfs.checks import require_ascending_rows, require_offsets, require_positions
 from omnigraph_udfs.threads import in_threads, shares
 
 __all__ = ["Csr", "build", "distinct", "extend", "transpose", "undirected"]
@@ -37,10 +38,10 @@ class Csr:
     arrays are read-only and may be mapped from a file.
 
     Attributes:
-        offsets: One more than there are source vertices.
+        offsets: The start of the neighbours of each source vertex, with one more entry at the end.
         targets: Positions of the neighbours.
-        edges: The position of each edge in the edge table, or None where neighbours are a set.
-        width: How many target vertices there are.
+        edges: The position of each edge in the edge table, or None if neighbours are a set.
+        width: The number of target vertices.
     """
 
     offsets: Positions
@@ -56,23 +57,40 @@ class Csr:
 
     @property
     def sources(self) -> int:
-        """How many source vertices there are."""
+        """The number of source vertices."""
         return len(self.offsets) - 1
 
     @property
     def size(self) -> int:
-        """How many edges, or pairs, there are."""
+        """The number of edges, or of neighbour pairs."""
         return len(self.targets)
 
+    def require_sound(self, edges: int) -> None:
+        """Check arrays from a file: all targets and edges are in range, and rows ascend.
+
+        Args:
+            edges: The number of edges.
+
+        Raises:
+            ValueError: The arrays are invalid.
+        """
+        require_offsets(self.offsets, self.size)
+        require_positions(self.targets, self.width)
+        require_ascending_rows(self.offsets, self.targets, strictly=self.edges is None)
+        if self.edges is not None:
+            if len(self.edges) != self.size:
+                raise ValueError(f"{len(self.edges)} edges lead to {self.size} targets")
+            require_positions(self.edges, edges)
+
     def degrees(self) -> Positions:
-        """How many neighbours, or edges, each source vertex has."""
+        """Return the number of neighbours, or edges, of each source vertex."""
         return np.diff(self.offsets)
 
     def resized(self, *, sources: int, width: int) -> Csr:
-        """The same edges among more vertices, as after an append to a node table.
+        """Return the same edges among more vertices, as after an append to a node table.
 
         Raises:
-            ValueError: Fewer vertices than there are.
+            ValueError: The number of vertices shrinks.
         """
         if sources < self.sources or width < self.width:
             raise ValueError(f"cannot shrink from {self.sources} x {self.width} to {sources} x {width} vertices")
@@ -81,14 +99,14 @@ class Csr:
 
 
 def build(src: npt.ArrayLike, dst: npt.ArrayLike, *, sources: int, width: int, first_edge: int = 0) -> Csr:
-    """The adjacency of stored edges by source, from the positions of their ends.
+    """Build the adjacency of stored edges by source, from the positions of their ends.
 
     Args:
         src: The source of each edge, in table order.
-        dst: The target of each edge. An edge with an end below zero, whose vertex is missing, is left out.
-        sources: How many source vertices there are.
-        width: How many target vertices there are.
-        first_edge: The position of the first edge given.
+        dst: The target of each edge. An edge with a negative end, whose vertex is missing, is omitted.
+        sources: The number of source vertices.
+        width: The number of target vertices.
+        first_edge: The position of the first edge.
 
     Raises:
         ValueError: The two columns differ in length, or an end is not among the vertices.
@@ -108,16 +126,16 @@ def build(src: npt.ArrayLike, dst: npt.ArrayLike, *, sources: int, width: int, f
 
 
 def transpose(csr: Csr) -> Csr:
-    """The same edges seen from their other end."""
+    """Return the same edges by their other end."""
     rows = np.repeat(_count(0, csr.sources), csr.degrees())
-    edges = csr.targets if csr.edges is None else csr.edges  # where there are none, anything of the length will do
-    turned = _sorted(csr.targets, rows, edges, count=csr.width, width=csr.sources)
-    return turned if csr.edges is not None else Csr(turned.offsets, turned.targets, None, turned.width)
+    edges = csr.targets if csr.edges is None else csr.edges  # without edges, any array of this length does
+    transposed = _sorted(csr.targets, rows, edges, count=csr.width, width=csr.sources)
+    return transposed if csr.edges is not None else Csr(transposed.offsets, transposed.targets, None, transposed.width)
 
 
 def distinct(csr: Csr) -> Csr:
-    """Each neighbour once per vertex, however many edges lead to it; `edges` is None. Shares arrays where it can."""
-    if max(csr.size, csr.sources) <= few.FEW:
+    """Return each neighbour once per vertex, without edges. Shares arrays with `csr` if possible."""
+    if numpy_fallback.is_enough(max(csr.size, csr.sources)):
         return _few_distinct(csr)
     from omnigraph_udfs.kernels import adjacency
 
@@ -132,16 +150,16 @@ def distinct(csr: Csr) -> Csr:
 
 
 def _few_distinct(csr: Csr) -> Csr:
-    once = few.firsts(csr.offsets, csr.targets)
-    if once.all():
+    is_first = numpy_fallback.firsts(csr.offsets, csr.targets)
+    if is_first.all():
         return Csr(csr.offsets, csr.targets, None, csr.width)
     before = np.zeros(csr.size + 1, np.int64)
-    np.cumsum(once, out=before[1:])
-    return Csr(before[csr.offsets], csr.targets[once], None, csr.width)
+    np.cumsum(is_first, out=before[1:])
+    return Csr(before[csr.offsets], csr.targets[is_first], None, csr.width)
 
 
 def undirected(out: Csr, into: Csr) -> Csr:
-    """Every edge that touches a vertex, from both sides: one entry per edge, a self-loop once.
+    """Return the edges that leave or enter each vertex: one entry per edge, a self-loop once.
 
     Args:
         out: Stored edges by source.
@@ -150,14 +168,17 @@ def undirected(out: Csr, into: Csr) -> Csr:
     Raises:
         ValueError: The ends of the edges are of different types, or `edges` is missing.
     """
-    from omnigraph_udfs.kernels import adjacency
-
     if out.edges is None or into.edges is None:
-        raise ValueError("undirected needs stored edges: with sets of neighbours a self-loop cannot be told apart")
+        raise ValueError("undirected needs stored edges: with sets of neighbours a self-loop cannot be identified")
     if out.sources != out.width or (into.sources, into.width) != (out.sources, out.width):
         raise ValueError("undirected needs edges between vertices of one type")
-    counts = np.empty(out.sources, np.int64)
     ends = (out.offsets, out.targets, out.edges, into.offsets, into.targets, into.edges)
+    if numpy_fallback.is_enough(out.size + out.sources):
+        offsets, targets, edges = numpy_fallback.union(*ends)
+        return Csr(offsets, targets, edges, out.width)
+    from omnigraph_udfs.kernels import adjacency
+
+    counts = np.empty(out.sources, np.int64)
     adjacency.union_counts(*ends, counts)
     offsets = _offsets(counts)
     targets, edges = np.empty(offsets[-1], out.targets.dtype), np.empty(offsets[-1], out.edges.dtype)
@@ -166,35 +187,51 @@ def undirected(out: Csr, into: Csr) -> Csr:
 
 
 def extend(csr: Csr, src: npt.ArrayLike, dst: npt.ArrayLike, *, sources: int, width: int, first_edge: int) -> Csr:
-    """The adjacency after edges, and perhaps vertices, were appended to their tables: as if built anew, but sooner.
+    """Return the adjacency after edges or vertices were appended. Equal to a new `build`, but faster.
 
     Args:
-        csr: Stored edges by source, before.
+        csr: Stored edges by source, before the append.
         src: The source of each new edge.
         dst: The target of each new edge.
-        sources: How many source vertices there are now.
-        width: How many target vertices there are now.
+        sources: The new number of source vertices.
+        width: The new number of target vertices.
         first_edge: The position of the first new edge.
 
     Raises:
         ValueError: As `build`; or there are fewer vertices than before, or `edges` is missing.
     """
-    from omnigraph_udfs.kernels import adjacency
-
     if csr.edges is None:
         raise ValueError("extend needs stored edges; derive the set of neighbours from the result")
     old = csr.resized(sources=sources, width=width)
     new = build(src, dst, sources=sources, width=width, first_edge=first_edge)
     assert old.edges is not None
     assert new.edges is not None
+    if numpy_fallback.is_enough(old.size + new.size + sources):
+        return _few_merged(old, new)
+    from omnigraph_udfs.kernels import adjacency
+
     targets = np.empty(old.size + new.size, new.targets.dtype)
     edges = np.empty(old.size + new.size, new.edges.dtype)
     adjacency.merge_fill(old.offsets, old.targets, old.edges, new.offsets, new.targets, new.edges, targets, edges)
     return Csr(old.offsets + new.offsets, targets, edges, width)
 
 
+def _few_merged(old: Csr, new: Csr) -> Csr:
+    """Both adjacencies in one; of edges to one target the old ones come first."""
+    assert old.edges is not None
+    assert new.edges is not None
+    rows = np.concatenate([np.arange(csr.sources).repeat(csr.degrees()) for csr in (old, new)])
+    targets = np.concatenate([old.targets, new.targets]).astype(new.targets.dtype, copy=False)
+    edges = np.concatenate([old.edges, new.edges]).astype(new.edges.dtype, copy=False)
+    order = np.lexsort((targets, rows))
+    return Csr(old.offsets + new.offsets, targets[order], edges[order], new.width)
+
+
 def _sorted(keys: Ints, values: Ints, edges: Ints, *, count: int, width: int) -> Csr:
-    """A stable counting sort by key: each core counts its share of the edges, then writes it where it belongs."""
+    """Sort by key (stable counting sort): each thread counts its share of the edges, then writes it to its place."""
+    if numpy_fallback.is_enough(len(keys) + count):
+        offsets, order = numpy_fallback.sorted_by(keys, count)
+        return Csr(offsets, values[order].astype(index_type(width), copy=False), edges[order], width)
     from omnigraph_udfs.kernels import adjacency
 
     ranges = shares(len(keys), max(EDGES_PER_THREAD, count))
@@ -204,9 +241,9 @@ def _sorted(keys: Ints, values: Ints, edges: Ints, *, count: int, width: int) ->
     offsets = _offsets(counts)
     start = offsets[:-1].copy()
     for cursor in cursors:
-        mine = cursor.copy()
+        share_counts = cursor.copy()
         cursor[:] = start
-        start += mine
+        start += share_counts
     targets, tags = np.empty(len(keys), index_type(width)), np.empty(len(keys), edges.dtype)
     keys, values, edges = frozen(keys, keys.dtype.type), frozen(values, values.dtype.type), frozen(edges, edges.dtype.type)
 

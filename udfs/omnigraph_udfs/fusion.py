@@ -25,11 +25,11 @@ K = 60
 
 @dataclass(frozen=True)
 class Arm:
-    """What one arm ranks: entities, and the rank of each, 1 for the best.
+    """The ranking of one arm: entities and their ranks, 1 for the best.
 
-    An arm need not list every entity it ranks. Where a fused list of `limit` entities is wanted and the other arm lists no
-    more than `limit`, it is enough to give the first `limit` of this arm and those that the other one lists: anything else
-    has only this arm's `1 / (k + rank)`, and `limit` entities have more.
+    An arm need not list every entity that it ranks. For a fused list of `limit` entities, if the other arm lists at most
+    `limit`, the first `limit` of this arm and those that the other arm lists are sufficient: any other entity scores only
+    this arm's `1 / (k + rank)`, and `limit` entities score more.
     """
 
     positions: Positions
@@ -37,48 +37,48 @@ class Arm:
 
     @classmethod
     def of(cls, ordered: npt.ArrayLike) -> Arm:
-        """An arm that lists entities best first."""
+        """Make an arm of entities in order of rank."""
         positions = frozen(ordered, np.int64)
         return cls(positions, np.arange(1, len(positions) + 1))
 
     @classmethod
     def first(cls, at: npt.ArrayLike, values: npt.ArrayLike, ids: Keys, *, limit: int | None = None) -> Arm:
-        """The first `limit` entities of an arm, or all.
+        """Make an arm of the first `limit` entities, or of all.
 
         Args:
             at: The position of each entity that the arm ranks.
-            values: What ranks each; the smaller the better, equal ones by id.
-            ids: From positions to what sorts like their ids.
-            limit: How many.
+            values: The sort key of each entity, ascending; equal ones are ordered by id.
+            ids: A function from positions to keys that sort like their ids.
+            limit: The number of entities; None for all.
         """
         return cls.of(np.asarray(at, np.int64)[by_id(values, at, ids, limit=limit)])
 
     def with_ranks_of(self, others: npt.ArrayLike, at: npt.ArrayLike, values: npt.ArrayLike, ids: Keys) -> Arm:
-        """This arm with the ranks of some more entities, as far as it ranks them; `at`, `values`, `ids` as for `first`."""
+        """Add the ranks of other entities that the arm ranks; `at`, `values` and `ids` as in `first`."""
         from omnigraph_udfs.kernels import ranking
 
-        given, places = frozen(values, np.float64), frozen(at, np.int64)
-        wanted = frozen(np.setdiff1d(np.asarray(others, np.int64), self.positions), np.int64)
-        found = np.empty(len(wanted), np.int64)
-        rows = found[: ranking.find(places, wanted, found)]
+        keys, places = frozen(values, np.float64), frozen(at, np.int64)
+        missing = frozen(np.setdiff1d(np.asarray(others, np.int64), self.positions), np.int64)
+        buffer = np.empty(len(missing), np.int64)
+        rows = buffer[: ranking.find(places, missing, buffer)]
         if not len(rows):
             return self
-        ranks = 1 + _below(given, given[rows]) + _tied_before(given, places, ids, rows)
+        ranks = 1 + _below(keys, keys[rows]) + _tied_before(keys, places, ids, rows)
         return Arm(np.concatenate([self.positions, places[rows]]), np.concatenate([self.ranks, ranks]))
 
 
 @dataclass(frozen=True)
 class Fused:
-    """Entities best first, and the score of each."""
+    """Entities in order of rank, and their scores."""
 
     positions: Positions
     scores: Floats
 
 
 def rrf(first: Arm, second: Arm, *, limit: int, k: int = K) -> Fused:
-    """The first `limit` entities by the sum of `1 / (k + rank)` over the arms that list them.
+    """Return the first `limit` entities by the sum of `1 / (k + rank)` over the arms that list them.
 
-    Equal sums go by rank in the first arm, entities it does not list last, then by rank in the second.
+    Ties are ordered by rank in the first arm, with entities it does not list last, then by rank in the second.
 
     Raises:
         ValueError: `k` is not positive.
@@ -93,17 +93,17 @@ def rrf(first: Arm, second: Arm, *, limit: int, k: int = K) -> Fused:
 
 
 def _below(values: Floats, bounds: Floats) -> Positions:
-    """For each bound how many values are below it."""
+    """Return the number of values below each bound."""
     from omnigraph_udfs.kernels import ranking
 
-    different, places = np.unique(bounds, return_inverse=True)
-    counts = np.zeros(len(different) + 1, np.int64)
-    ranking.count_up_to(values, frozen(different, np.float64), counts)
+    distinct, places = np.unique(bounds, return_inverse=True)
+    counts = np.zeros(len(distinct) + 1, np.int64)
+    ranking.count_up_to(values, frozen(distinct, np.float64), counts)
     return np.cumsum(counts)[places]
 
 
 def _tied_before(values: Floats, places: Positions, ids: Keys, rows: Positions) -> Positions:
-    """For each row how many entities with the same value have a smaller id."""
+    """Return for each row the number of entities with the same value and a smaller id."""
     equal = [places[values == values[row]] for row in rows]
     counts = np.zeros(len(rows), np.int64)
     if sum(map(len, equal)) == len(rows):

@@ -1,4 +1,4 @@
-"""The best of many, with ties as the language orders them."""
+"""Top-k selection, with ties ordered as in the query language."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ from omnigraph_udfs.arrays import Positions
 __all__ = ["Keys", "by_id", "least"]
 
 Keys = Callable[[pa.Array], pa.Array]
-"""From positions to what sorts like the ids there: the ids, or their places in the order of ids."""
+"""A function from positions to keys that sort like the ids there: the ids themselves, or their ranks."""
 
 
 def least(values: npt.ArrayLike, limit: int) -> Positions:
-    """Where the `limit` smallest values stand, and every value equal to the last of them: ascending, ties as they stood.
+    """Return the indices of the `limit` smallest values and of all values equal to the last of them, in ascending order.
 
-    Not-a-number is larger than every number. With the ties, further sort keys can decide which rows a limit keeps.
+    Ties are in index order, and NaN is larger than every number. With all ties, further sort keys can decide which rows
+    are within the limit.
 
     >>> least([3.0, 1.0, 2.0, 2.0, 9.0], 2).tolist()
     [1, 2, 3]
     """
-    given = np.asarray(values, np.float64)
+    array = np.asarray(values, np.float64)
     if limit <= 0:
         return np.empty(0, np.int64)
-    if limit >= len(given):
-        return np.argsort(given, kind="stable")
-    bound = np.partition(given, limit - 1)[limit - 1]
-    chosen = np.arange(len(given)) if np.isnan(bound) else np.flatnonzero(given <= bound)
-    return chosen[np.argsort(given[chosen], kind="stable")]
+    if limit >= len(array):
+        return np.argsort(array, kind="stable")
+    bound = np.partition(array, limit - 1)[limit - 1]
+    chosen = np.arange(len(array)) if np.isnan(bound) else np.flatnonzero(array <= bound)
+    return chosen[np.argsort(array[chosen], kind="stable")]
 
 
 def by_id(values: npt.ArrayLike, at: npt.ArrayLike, ids: Keys, *, limit: int | None = None) -> Positions:
-    """The order of rows by ascending value, equal ones by id in byte order; the first `limit` of them.
+    """Return the first `limit` rows by ascending value, with ties ordered by id in byte order.
 
     Args:
-        values: One number per row. For best-first by a score, its negative.
+        values: One number per row. Negate a score to sort it descending.
         at: The position of each row's entity.
-        ids: From positions to what sorts like their ids; asked about ids that break a tie only.
-        limit: How many to keep; all, if None.
+        ids: A function from positions to keys that sort like their ids; called for ties only.
+        limit: The number of rows; None for all.
 
     >>> by_id([2.0, 1.0, 1.0], [0, 2, 1], pa.array(["a", "b", "c"]).take).tolist()
     [2, 1, 0]
     """
-    given = np.asarray(values, np.float64)
-    order = least(given, len(given) if limit is None else limit)
-    _, ranks = np.unique(given[order], return_inverse=True)
+    array = np.asarray(values, np.float64)
+    order = least(array, len(array) if limit is None else limit)
+    _, ranks = np.unique(array[order], return_inverse=True)
     tied = np.zeros(len(order), np.bool_)
     tied[1:] = ranks[1:] == ranks[:-1]
     tied[:-1] |= tied[1:]

@@ -1,10 +1,9 @@
-"""Variable length: what a vertex reaches in at least so many hops and at most so many.
+"""Variable-length traversal: the vertices within a minimum and a maximum number of hops.
 
-A destination is reported at its shortest distance only, and once. The source itself is never reported through a cycle; a
-self-loop reports its vertex one hop after the vertex was reached, so one on the source counts as the first hop.
+A destination is reported once, at its shortest distance. The source itself is never reported through a cycle. A self-loop
+reports its vertex one hop after the vertex was reached, so a self-loop on the source counts as the first hop.
 
-These operators follow edges from vertex to vertex, so both ends must be of one type. For an edge between two types one hop
-is all there is: use `expand`.
+Both ends of the edges must be of one type. Edges between two types cannot be chained: use `expand`.
 
 >>> from omnigraph_udfs.csr import build
 >>> lanes = build([0, 0, 1], [1, 2, 2], sources=3, width=3)  # A>B, A>C, B>C
@@ -21,28 +20,31 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph_udfs import numpy_fallback
 from omnigraph_udfs.arrays import Ints, Mask, Positions, frozen, index_type, positions
 from omnigraph_udfs.csr import Csr
-from omnigraph_udfs.expand import Expansion, expand, has_edge, kept
+from omnigraph_udfs.expand import Expansion, expand, has_edge
 from omnigraph_udfs.threads import in_threads, shares
 
-__all__ = ["distances", "reach", "reach_chunks", "reach_sums", "reaches", "reaches_any"]
+__all__ = ["distances", "reach", "reach_sums", "reaches"]
 
 PIECE = 1 << 16
 ROWS = 1024
+STEPS = 1 << 16
+"""The maximum number of vertices and edges that Python visits in less time than it takes to load compiled code."""
 FEW = 8
-"""So many sources are searched one after the other."""
+"""The maximum number of sources that are searched one after the other."""
 _MOST = 2.0**62
 
 
 def reach(csr: Csr, frontier: npt.ArrayLike, *, least: int, most: int) -> Expansion:
-    """The destinations of each vertex of the frontier, in no particular order.
+    """Return the destinations of each vertex of the frontier, in no particular order.
 
     Args:
         csr: The adjacency between vertices of one type.
         frontier: A vertex per input row, -1 for none. Equal vertices are searched once.
-        least: The least number of hops, at least 1.
-        most: The greatest number of hops.
+        least: The minimum number of hops, at least 1.
+        most: The maximum number of hops.
 
     Raises:
         IndexError: A vertex of the frontier is not in the adjacency.
@@ -51,29 +53,14 @@ def reach(csr: Csr, frontier: npt.ArrayLike, *, least: int, most: int) -> Expans
     _check(csr, least, most)
     vertices = positions(frontier, csr.sources)
     sources, inverse = np.unique(vertices, return_inverse=True)
-    found = list(_searches(csr, sources, least, most, PIECE))
-    targets = np.concatenate([np.empty(0, np.int64), *(piece.targets for piece in found)])
-    counts = np.concatenate([np.empty(0, np.int64), *(np.diff(piece.offsets) for piece in found)])
+    pieces = list(_searches(csr, sources, least, most))
+    targets = np.concatenate([np.empty(0, np.int64), *(piece.targets for piece in pieces)])
+    counts = np.concatenate([np.empty(0, np.int64), *(np.diff(piece.offsets) for piece in pieces)])
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     if len(sources) == len(vertices) and bool((inverse[1:] > inverse[:-1]).all()):
         return Expansion(0, offsets, targets, None)
     return expand(Csr(offsets, targets, None, csr.width), inverse)
-
-
-def reach_chunks(csr: Csr, frontier: npt.ArrayLike, *, least: int, most: int, limit: int) -> Iterator[Expansion]:
-    """As `reach`, in pieces of whole rows with at most `limit` destinations, or of one row that has more.
-
-    Every row is in exactly one piece. Rows are searched as the pieces are asked for, equal ones again.
-
-    Raises:
-        IndexError: A vertex of the frontier is not in the adjacency.
-        ValueError: As `reach`, or the limit is not positive.
-    """
-    _check(csr, least, most)
-    if limit < 1:
-        raise ValueError(f"a piece cannot hold {limit} destinations")
-    yield from _searches(csr, positions(frontier, csr.sources), least, most, limit)
 
 
 def reach_sums(
@@ -86,17 +73,17 @@ def reach_sums(
     turned: npt.ArrayLike | None = None,
     back: Csr | None = None,
 ) -> Positions:
-    """How many destinations each vertex of the frontier has, or the sum of their weights; none is written down.
+    """Return the number of destinations of each vertex of the frontier, or the sum of their weights.
 
     Args:
         csr: The adjacency between vertices of one type.
         frontier: A vertex per input row, -1 for none. Equal vertices are searched once.
-        least: The least number of hops, at least 1.
-        most: The greatest number of hops.
-        weights: A whole number per vertex, not negative.
-        turned: Whether each vertex has a loop, if the adjacency is that of edges turned round: then a loop of the vertex
-            that a search begins with counts as its last hop, and no other loop counts.
-        back: The adjacency the other way round, which makes searches that meet most vertices faster.
+        least: The minimum number of hops, at least 1.
+        most: The maximum number of hops.
+        weights: A non-negative integer per vertex.
+        turned: A mask of the vertices with a self-loop, if the adjacency is transposed: a self-loop of the start vertex
+            then counts as the last hop, and no other self-loop counts.
+        back: The transposed adjacency, which is faster for searches that reach most vertices.
 
     Raises:
         IndexError: A vertex of the frontier is not in the adjacency.
@@ -104,77 +91,49 @@ def reach_sums(
         ValueError: As `reach`, or `weights` or `turned` has another length.
     """
     _check(csr, least, most)
-    given = np.empty(0, np.int64) if weights is None else frozen(weights, np.int64)
+    vertex_weights = np.empty(0, np.int64) if weights is None else frozen(weights, np.int64)
     loops = np.empty(0, np.bool_) if turned is None else frozen(turned, np.bool_)
-    if (weights is not None and len(given) != csr.width) or (turned is not None and len(loops) != csr.width):
+    if (weights is not None and len(vertex_weights) != csr.width) or (turned is not None and len(loops) != csr.width):
         raise ValueError(f"every one of the {csr.width} vertices needs a weight and a mark")
-    if len(given) and float(given.astype(np.float64).sum()) >= _MOST:
+    if len(vertex_weights) and float(vertex_weights.astype(np.float64).sum()) >= _MOST:
         raise OverflowError("the weights of all vertices together do not fit into 64 bits")
     sources, inverse = np.unique(positions(frontier, csr.sources), return_inverse=True)
     real = frozen(sources[sources >= 0], np.int64)
-    found = np.zeros(len(sources), np.int64)
+    out = np.zeros(len(sources), np.int64)
     if len(real) <= FEW and turned is None:
-        sums = _counted(csr, real, least, most, given)
+        sums = _sums_by_search(csr, real, least, most, vertex_weights)
     else:
-        sums = _summed(csr, back, real, least, most, given, loops if turned is not None else None)
-    found[len(sources) - len(real) :] = sums
-    return found[inverse]
+        sums = _sums_by_multi_search(csr, back, real, least, most, vertex_weights, loops if turned is not None else None)
+    out[len(sources) - len(real) :] = sums
+    return out[inverse]
 
 
 def reaches(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike, *, least: int, most: int) -> Mask:
-    """Whether each destination is among those that `reach` gives for the source of the same row.
+    """Return a mask of the rows whose destination `reach` returns for their source.
 
     Raises:
         IndexError: A vertex is not in the adjacency.
         ValueError: As `reach`, or the two differ in length.
     """
     _check(csr, least, most)
-    apart = distances(csr, sources, destinations, most=most)
-    within = (apart >= least) & (apart <= most)
-    short = np.flatnonzero(apart == least - 1)
+    hops = distances(csr, sources, destinations, most=most)
+    within = (hops >= least) & (hops <= most)
+    short = np.flatnonzero(hops == least - 1)
     heads = positions(destinations, csr.width)[short]
     within[short] = has_edge(csr, heads, heads)
     return within
 
 
-def reaches_any(csr: Csr, frontier: npt.ArrayLike, *, least: int, most: int, keep: npt.ArrayLike | None = None) -> Mask:
-    """Whether each vertex of the frontier reaches anything, or a vertex among those to keep.
-
-    Args:
-        csr: The adjacency between vertices of one type.
-        frontier: A vertex per input row, -1 for none.
-        least: The least number of hops, at least 1.
-        most: The greatest number of hops.
-        keep: One Boolean per vertex.
-
-    Raises:
-        IndexError: A vertex of the frontier is not in the adjacency.
-        ValueError: As `reach`, or `keep` has another length.
-    """
-    from omnigraph_udfs.kernels import searches
-
-    _check(csr, least, most)
-    least, most = min(least, csr.width + 1), min(most, csr.width)
-    mask = kept(csr, np.ones(csr.width, np.bool_) if keep is None else keep)
-    sources, inverse = np.unique(positions(frontier, csr.sources), return_inverse=True)
-    real = frozen(sources[sources >= 0], np.int64)
-    found = np.zeros(len(sources), np.bool_)
-    seen, queue = _scratch(csr, len(real))
-    answers = found[len(sources) - len(real) :]
-    searches.any_kept(csr.offsets, csr.targets, real, least, most, mask, seen, queue, answers)
-    return found[inverse]
-
-
 def distances(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike, *, most: int) -> Positions:
-    """The least number of hops from each source to the destination of the same row; -1 if it is more than `most`.
+    """Return the minimum number of hops from each source to the destination of its row, -1 if above `most`.
 
-    A vertex is at distance 0 from itself, self-loop or not. A row with -1 on either side has no distance.
+    A vertex is at distance 0 from itself, with or without a self-loop. A row with -1 on either side has no distance.
 
     Raises:
         IndexError: A vertex is not in the adjacency.
         ValueError: The two differ in length, or the adjacency joins two types.
     """
-    from omnigraph_udfs.kernels import searches
+    from omnigraph_udfs.kernels import bfs
 
     _check(csr, 1, max(most, 1))
     tails, heads = positions(sources, csr.sources), positions(destinations, csr.width)
@@ -185,56 +144,58 @@ def distances(csr: Csr, sources: npt.ArrayLike, destinations: npt.ArrayLike, *, 
     wanted, depth = np.zeros_like(seen), np.empty_like(queue)
     order = frozen(np.argsort(tails, kind="stable"), np.int64)
     most = min(most, csr.width)
-    searches.pair_distances(csr.offsets, csr.targets, tails, heads, order, most, seen, wanted, depth, queue, out)
+    bfs.pair_distances(csr.offsets, csr.targets, tails, heads, order, most, seen, wanted, depth, queue, out)
     return out
 
 
-def _counted(csr: Csr, sources: Positions, least: int, most: int, weights: Positions) -> Positions:
-    """The sums of a few vertices, one after the other."""
+def _sums_by_search(csr: Csr, sources: Positions, least: int, most: int, weights: Positions) -> Positions:
+    """Return the sums of few vertices, one search after the other."""
     out = np.zeros(len(sources), np.int64)
-    for piece in _searches(csr, sources, least, most, PIECE):
+    for piece in _searches(csr, sources, least, most):
         rows = out[piece.first : piece.first + len(piece.offsets) - 1]
         if len(weights):
-            added = np.concatenate([[0], np.cumsum(weights[piece.targets])])
-            rows[:] = added[piece.offsets[1:]] - added[piece.offsets[:-1]]
+            running = np.concatenate([[0], np.cumsum(weights[piece.targets])])
+            rows[:] = running[piece.offsets[1:]] - running[piece.offsets[:-1]]
         else:
             rows[:] = np.diff(piece.offsets)
     return out
 
 
-def _summed(
+def _sums_by_multi_search(
     csr: Csr, back: Csr | None, sources: Positions, least: int, most: int, weights: Positions, turned: Mask | None
 ) -> Positions:
-    """The sums of different vertices, as many at a time as there are bits."""
-    from omnigraph_udfs.kernels import spreads
+    """Return the sums of distinct vertices, searched in batches with one bit per vertex."""
+    from omnigraph_udfs.kernels import multi_bfs
 
     least, most = min(least, csr.width + 1), min(most, csr.width)
-    asked = (csr.offsets[:0], csr.targets[:0]) if back is None else (back.offsets, back.targets)
+    transposed = (csr.offsets[:0], csr.targets[:0]) if back is None else (back.offsets, back.targets)
     out = np.empty(len(sources), np.int64)
-    width = 64 * spreads.LANES
+    width = 64 * multi_bfs.LANES
 
     def search(share: tuple[int, int]) -> None:
-        seen, now, later = (np.zeros((csr.width, spreads.LANES), np.uint64) for _ in range(3))
+        seen, now, later = (np.zeros((csr.width, multi_bfs.LANES), np.uint64) for _ in range(3))
         queue, waiting, touched = (np.empty(csr.width, csr.targets.dtype) for _ in range(3))
         for first in range(share[0] * width, min(share[1] * width, len(sources)), width):
-            some = sources[first : first + width]
-            looped = np.zeros(spreads.LANES, np.uint64) if turned is None else _bits(turned[some], spreads.LANES)
-            digits = np.zeros((spreads.DIGITS, spreads.LANES), np.uint64)
-            marks = spreads.Marks(seen, now, later, queue, waiting, touched, digits)
-            spreads.sums(csr.offsets, csr.targets, *asked, some, least, most, weights, looped, turned is not None, marks)
-            ones = np.unpackbits(digits.view(np.uint8), axis=1, bitorder="little")[:, : len(some)]
-            out[first : first + len(some)] = (ones.astype(np.int64) << np.arange(spreads.DIGITS)[:, None]).sum(axis=0)
+            batch = sources[first : first + width]
+            looped = np.zeros(multi_bfs.LANES, np.uint64) if turned is None else _bits(turned[batch], multi_bfs.LANES)
+            digits = np.zeros((multi_bfs.DIGITS, multi_bfs.LANES), np.uint64)
+            marks = multi_bfs.Marks(seen, now, later, queue, waiting, touched, digits)
+            multi_bfs.sums(
+                csr.offsets, csr.targets, *transposed, batch, least, most, weights, looped, turned is not None, marks
+            )
+            ones = np.unpackbits(digits.view(np.uint8), axis=1, bitorder="little")[:, : len(batch)]
+            out[first : first + len(batch)] = (ones.astype(np.int64) << np.arange(multi_bfs.DIGITS)[:, None]).sum(axis=0)
 
     in_threads(search, shares(-(-len(sources) // width), 1))
     return out
 
 
 def _bits(marks: Mask, lanes: int) -> npt.NDArray[np.uint64]:
-    """Marks as the bits of words, the first one lowest."""
-    found = np.zeros(lanes * 8, np.uint8)
+    """Pack marks into the bits of words, the first one in the lowest bit."""
+    out = np.zeros(lanes * 8, np.uint8)
     packed = np.packbits(marks, bitorder="little")
-    found[: len(packed)] = packed
-    return found.view(np.uint64)
+    out[: len(packed)] = packed
+    return out.view(np.uint64)
 
 
 def _check(csr: Csr, least: int, most: int) -> None:
@@ -245,23 +206,35 @@ def _check(csr: Csr, least: int, most: int) -> None:
 
 
 def _scratch(csr: Csr, count: int) -> tuple[Ints, Ints]:
-    """`seen`, zero, for so many searches, and `queue`. Pages that no search touches take no memory."""
+    """Return the arrays `seen`, filled with 0, and `queue` for `count` searches."""
     return np.zeros(csr.width, index_type(count + 1)), np.empty(csr.width, csr.targets.dtype)
 
 
-def _searches(csr: Csr, sources: Positions, least: int, most: int, limit: int) -> Iterator[Expansion]:
-    """Pieces of whole rows; negative sources reach nothing."""
-    from omnigraph_udfs.kernels import searches
+def _searches(csr: Csr, sources: Positions, least: int, most: int) -> Iterator[Expansion]:
+    """Yield the destinations of the sources in pieces of whole rows; negative sources have none."""
+    if len(sources) and _is_short(csr, len(sources)):
+        ends, targets = numpy_fallback.reached(
+            csr.offsets, csr.targets, sources, min(least, csr.width + 1), min(most, csr.width)
+        )
+        yield Expansion(0, ends, targets, None)
+        return
+    from omnigraph_udfs.kernels import bfs
 
-    seen, queue = _scratch(csr, 2 * len(sources))  # a search that did not fit is begun again
+    seen, queue = _scratch(csr, 2 * len(sources))  # a search that did not fit is repeated
     least, most = min(least, csr.width + 1), min(most, csr.width)  # no shortest path is longer
-    first, begun, room = 0, 0, limit
+    first, started, room = 0, 0, PIECE
     while first < len(sources):
-        rows = frozen(sources[first : first + (max(limit, ROWS) if room == limit else 1)], np.int64)
+        rows = frozen(sources[first : first + (max(PIECE, ROWS) if room == PIECE else 1)], np.int64)
         targets, ends = np.empty(room, np.int64), np.zeros(len(rows) + 1, np.int64)
-        done, needed = searches.reached(csr.offsets, csr.targets, rows, begun, least, most, seen, queue, ends[1:], targets)
-        begun += done + 1
-        room = limit if done else needed
+        done, needed = bfs.reached(csr.offsets, csr.targets, rows, started, least, most, seen, queue, ends[1:], targets)
+        started += done + 1
+        room = PIECE if done else needed
         if done:
             yield Expansion(first, ends[: done + 1], targets[: ends[done]], None)
             first += done
+
+
+def _is_short(csr: Csr, searches: int) -> bool:
+    """Whether Python completes the searches before compiled code would be loaded."""
+    steps = searches * (csr.size + csr.width)
+    return steps <= STEPS and not numpy_fallback.is_loaded() and numpy_fallback.is_enough(steps)

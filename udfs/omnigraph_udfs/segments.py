@@ -1,7 +1,7 @@
-"""Inverted segments of a text column: for each token, the documents that hold it.
+"""Inverted segments of a text column: for each token, the documents that contain it.
 
-A segment covers rows of one column and never changes. Rows that are deleted later stay in it until a merge leaves them out;
-which rows are live, the index over the segments knows (`omnigraph_udfs.text`).
+A segment covers rows of one column and is immutable. Rows that are deleted later stay in it until a merge drops them; the
+index over the segments (`omnigraph_udfs.text`) has the positions of the live rows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from omnigraph_udfs.analysis import Analyser, Tokens, cut, ranked, tokens
 from omnigraph_udfs.arrays import Ints, Mask, Positions, frozen
+from omnigraph_udfs.checks import require_ascending_rows, require_offsets, require_positions, require_type
 from omnigraph_udfs.csr import Csr, build, transpose
 from omnigraph_udfs.strings import Strings
 
@@ -27,13 +28,13 @@ ROWS_PER_SLICE = 50_000
 
 @dataclass(frozen=True)
 class Postings:
-    """For each token of a vocabulary the documents it occurs in, ascending.
+    """Inverted lists: for each token of a vocabulary its documents, ascending.
 
     Attributes:
         vocabulary: The tokens, ascending in byte order.
-        offsets: Where the documents of each token begin; one more than there are tokens.
-        docs: Documents, as numbers of rows in the segment.
-        counts: How often the token occurs in each document, or None where nobody asks.
+        offsets: The start of the documents of each token, with one more entry at the end.
+        docs: Documents, as row numbers in the segment.
+        counts: The number of occurrences of the token in each document; None if not needed.
     """
 
     vocabulary: Strings
@@ -48,10 +49,10 @@ class Postings:
             object.__setattr__(self, "counts", frozen(self.counts, np.uint32))
 
     def number(self, token: str) -> int:
-        """The number of a token, -1 if no document holds it."""
-        wanted = token.encode()
-        at = bisect_left(self.vocabulary, wanted)
-        return at if at < len(self.vocabulary) and self.vocabulary[at] == wanted else -1
+        """Return the index of a token in the vocabulary, -1 if no document contains it."""
+        key = token.encode()
+        at = bisect_left(self.vocabulary, key)
+        return at if at < len(self.vocabulary) and self.vocabulary[at] == key else -1
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Segment:
     """The inverted lists of some rows of a text column.
 
     Attributes:
-        lengths: How many terms each row has; none for a null.
+        lengths: The number of terms of each row; 0 for a null.
         terms: Postings of the tokens for search and scores.
         words: Postings of the tokens for fuzzy search.
     """
@@ -73,60 +74,61 @@ class Segment:
 
     @property
     def documents(self) -> int:
-        """How many rows it covers."""
+        """The number of rows of the segment."""
         return len(self.lengths)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All there is to the segment, as arrays by name."""
+        """Return the content of the segment as arrays by name."""
         out: dict[str, npt.NDArray[Any]] = {"lengths": self.lengths}
-        for name, held in (("terms", self.terms), ("words", self.words)):
-            out[f"{name}_begin"], out[f"{name}_bytes"] = held.vocabulary.offsets, held.vocabulary.data
-            out[f"{name}_offsets"], out[f"{name}_docs"] = held.offsets, held.docs
-            if held.counts is not None:
-                out[f"{name}_counts"] = held.counts
+        for name, postings in (("terms", self.terms), ("words", self.words)):
+            vocabulary = postings.vocabulary.trimmed()
+            out[f"{name}_begin"], out[f"{name}_bytes"] = vocabulary.offsets, vocabulary.data
+            out[f"{name}_offsets"], out[f"{name}_docs"] = postings.offsets, postings.docs
+            if postings.counts is not None:
+                out[f"{name}_counts"] = postings.counts
         return out
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Segment:
-        """The segment that `arrays` took apart; nothing is copied.
+        """Make a segment of the result of `arrays`, without copying.
 
         Raises:
             KeyError: An array is missing.
             ValueError: The arrays do not fit together.
         """
-        held = [
-            Postings(
-                Strings(frozen(arrays[f"{name}_begin"], np.int64), frozen(arrays[f"{name}_bytes"], np.uint8)),
-                arrays[f"{name}_offsets"],
-                arrays[f"{name}_docs"],
-                arrays[f"{name}_counts"] if name == "terms" else None,
-            )
-            for name in ("terms", "words")
-        ]
-        for each in held:
-            size, entries = len(each.vocabulary), len(each.docs)
-            fits = (len(each.offsets), int(each.offsets[-1])) == (size + 1, entries)
-            if not fits or int(each.vocabulary.offsets[-1]) > len(each.vocabulary.data):
-                raise ValueError(f"{size} tokens with {entries} entries do not fit together")
-        return cls(arrays["lengths"], *held)
+        lengths = require_type(arrays["lengths"], np.uint32)
+        postings = [_postings(arrays, name, len(lengths)) for name in ("terms", "words")]
+        return cls(lengths, *postings)
+
+
+def _postings(arrays: Mapping[str, npt.NDArray[Any]], name: str, documents: int) -> Postings:
+    vocabulary = Strings.of_arrays(arrays[f"{name}_begin"], arrays[f"{name}_bytes"])
+    offsets, docs = require_type(arrays[f"{name}_offsets"], np.int64), require_type(arrays[f"{name}_docs"], np.int32)
+    counts = require_type(arrays[f"{name}_counts"], np.uint32) if name == "terms" else None
+    if len(offsets) != len(vocabulary) + 1 or (counts is not None and len(counts) != len(docs)):
+        raise ValueError(f"{len(vocabulary)} tokens with {len(docs)} entries do not fit together")
+    require_offsets(offsets, len(docs))
+    require_positions(docs, documents)
+    require_ascending_rows(offsets, docs, strictly=True)
+    return Postings(vocabulary, offsets, docs, counts)
 
 
 def build_segment(texts: pa.Array | pa.ChunkedArray, analyser: Analyser) -> Segment:
-    """The segment of a column of texts. Long columns are done in slices, which bounds the memory.
+    """Build the segment of a column of texts. Long columns are processed in slices, which bounds memory.
 
     Raises:
         TypeError: The column holds no strings.
     """
     slices = [texts.slice(first, ROWS_PER_SLICE) for first in range(0, max(len(texts), 1), ROWS_PER_SLICE)]
-    return merge_segments([_slice(each, analyser) for each in slices])
+    return merge_segments([_slice(part, analyser) for part in slices])
 
 
 def merge_segments(segments: Sequence[Segment], live: Sequence[npt.ArrayLike | None] = ()) -> Segment:
-    """One segment of the live rows of several, in order: equal to one built from these rows' texts.
+    """Merge the live rows of segments, in order, into one segment. Equal to one built from the texts of these rows.
 
     Args:
         segments: At least one.
-        live: For each segment a Boolean per row, or None for all; may be left out altogether.
+        live: For each segment a Boolean per row, or None for all; empty for all rows of all segments.
 
     Raises:
         ValueError: There is no segment, or `live` does not fit.
@@ -152,30 +154,30 @@ def _slice(texts: pa.Array | pa.ChunkedArray, analyser: Analyser) -> Segment:
     return Segment(np.diff(terms.offsets).astype(np.uint32), _inverted(terms), replace(_inverted(words), counts=None))
 
 
-def _inverted(found: Tokens) -> Postings:
-    """Postings by token, from tokens by document."""
+def _inverted(by_document: Tokens) -> Postings:
+    """Convert tokens by document to postings by token."""
     from omnigraph_udfs.kernels import postings
 
-    lists = transpose(Csr(found.offsets, found.codes, None, len(found.vocabulary)))
-    offsets = np.zeros(len(found.vocabulary) + 1, np.int64)
+    lists = transpose(Csr(by_document.offsets, by_document.codes, None, len(by_document.vocabulary)))
+    offsets = np.zeros(len(by_document.vocabulary) + 1, np.int64)
     docs, counts = np.empty(lists.size, np.int32), np.empty(lists.size, np.uint32)
     size = postings.runs(lists.offsets, lists.targets, offsets, docs, counts)
-    return Postings(Strings.of(found.vocabulary), offsets, docs[:size].copy(), counts[:size].copy())
+    return Postings(Strings.of(by_document.vocabulary), offsets, docs[:size].copy(), counts[:size].copy())
 
 
 def _merged(lists: Sequence[Postings], numbers: Sequence[Positions], documents: int) -> Postings:
-    """Postings of the documents that have a new number."""
-    vocabulary, codes = ranked(pa.concat_arrays([each.vocabulary.to_arrow() for each in lists]))
-    held, docs, first = [], [], 0
-    for each, number in zip(lists, numbers, strict=True):
-        held.append(np.repeat(codes[first : first + len(each.vocabulary)], np.diff(each.offsets)))
-        docs.append(number[each.docs])  # -1, and left out below, for a document that is not live
-        first += len(each.vocabulary)
-    joined = build(np.concatenate(held), np.concatenate(docs), sources=len(vocabulary), width=documents)
+    """Merge postings; documents without a new number are dropped."""
+    vocabulary, codes = ranked(pa.concat_arrays([postings.vocabulary.to_arrow() for postings in lists]))
+    tokens_of_docs, docs, first = [], [], 0
+    for postings, number in zip(lists, numbers, strict=True):
+        tokens_of_docs.append(np.repeat(codes[first : first + len(postings.vocabulary)], np.diff(postings.offsets)))
+        docs.append(number[postings.docs])  # -1 for a document that is not live, which `build` omits
+        first += len(postings.vocabulary)
+    joined = build(np.concatenate(tokens_of_docs), np.concatenate(docs), sources=len(vocabulary), width=documents)
     used = np.flatnonzero(joined.degrees())
     offsets = np.append(joined.offsets[used], joined.offsets[-1])
-    known = [each.counts for each in lists if each.counts is not None]
-    counts = np.concatenate(known)[joined.edges] if known else None
+    all_counts = [postings.counts for postings in lists if postings.counts is not None]
+    counts = np.concatenate(all_counts)[joined.edges] if all_counts else None
     return Postings(Strings.of(vocabulary.take(pa.array(used))), offsets, joined.targets, counts)
 
 

@@ -1,4 +1,4 @@
-"""Arrow strings as two arrays: where each begins, and the bytes."""
+"""Arrow strings as two arrays, offsets and bytes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph_udfs.arrays import Positions, frozen
+from omnigraph_udfs.checks import require_offsets, require_type
 
 __all__ = ["Strings"]
 
@@ -18,7 +19,7 @@ class Strings:
     """Strings without nulls, in UTF-8.
 
     Attributes:
-        offsets: Where each string begins in `data`; one more than there are strings.
+        offsets: The start of each string in `data`, with one more entry at the end.
         data: The bytes.
     """
 
@@ -27,7 +28,7 @@ class Strings:
 
     @classmethod
     def of(cls, column: pa.Array | pa.ChunkedArray) -> Strings:
-        """The strings of a column of any string type; the bytes are not copied if the column is in one piece.
+        """Return the strings of a column of any string type; the bytes are not copied if the column is in one chunk.
 
         Raises:
             TypeError: The column holds no strings.
@@ -44,19 +45,40 @@ class Strings:
         content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         return cls(frozen(begins, np.int64), frozen(content, np.uint8))
 
+    @classmethod
+    def of_arrays(cls, offsets: npt.ArrayLike, data: npt.ArrayLike) -> Strings:
+        """Make strings of arrays from a file, without copying.
+
+        Raises:
+            ValueError: The arrays are not strings.
+        """
+        begins, content = require_type(offsets, np.int64), require_type(data, np.uint8)
+        require_offsets(begins, len(content))
+        strings = cls(begins, content)
+        try:
+            strings.to_arrow().validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"the bytes are no strings: {error}") from None
+        return strings
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, at: int) -> bytes:
         return self.data[self.offsets[at] : self.offsets[at + 1]].tobytes()
 
+    def trimmed(self) -> Strings:
+        """Return the same strings with offsets from 0 and without other bytes, copied only if necessary."""
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        return Strings(frozen(self.offsets - first if first else self.offsets, np.int64), self.data[first:last])
+
     def to_arrow(self) -> pa.LargeStringArray:
-        """The strings as an Arrow array over the same bytes."""
+        """Return the strings as an Arrow array over the same bytes."""
         return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(self.offsets), pa.py_buffer(self.data))
 
 
 def one_piece(column: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
-    """A column of any string type as one array of large strings.
+    """Convert a column of any string type to one array of large strings.
 
     Raises:
         TypeError: The column holds no strings.

@@ -1,6 +1,6 @@
 """Text predicates and scores over segments, as of one version of a table.
 
-Every answer equals that of reading all live rows anew, whatever the segments: statistics count live rows at query time.
+Results do not depend on the division into segments: statistics count the live rows at query time.
 
 >>> import pyarrow as pa
 >>> from omnigraph_udfs.analysis import Analyser
@@ -34,12 +34,12 @@ __all__ = ["Part", "Scores", "TextIndex"]
 
 K1 = 1.2
 B = 0.75
-LOOK_UP = 20  # looking up a row in a list costs about as much as reading so many of its entries
+LOOK_UP = 20  # the cost of a binary search in a list, relative to reading one of its entries
 
 
 @dataclass(frozen=True)
 class Part:
-    """A segment, and where its rows stand in the table now.
+    """A segment, and the current positions of its rows in the table.
 
     Attributes:
         segment: The segment.
@@ -68,14 +68,14 @@ class Scores:
 
 
 class TextIndex:
-    """A text column as of one version of its table. Rows in no part have no text."""
+    """A text column in one version of its table. Rows in no part have no text."""
 
     def __init__(self, parts: Sequence[Part], *, size: int) -> None:
-        """Puts segments together.
+        """Combine segments.
 
         Args:
             parts: The segments that cover the column. No two rows may have the same position.
-            size: How many rows the table has.
+            size: The number of rows of the table.
 
         Raises:
             IndexError: A position is not in the table.
@@ -90,30 +90,26 @@ class TextIndex:
 
     @cached_property
     def documents(self) -> int:
-        """How many live rows have at least one token."""
+        """The number of live rows with at least one token."""
         return sum(int(np.count_nonzero(_lengths(part))) for part in self.parts)
 
     @cached_property
     def average_length(self) -> float:
-        """The mean number of tokens of the live rows that have any; 0 if there are none."""
+        """The mean number of tokens of live rows that have any, or 0."""
         total = sum(int(_lengths(part).sum(dtype=np.int64)) for part in self.parts)
         return total / self.documents if self.documents else 0.0
 
     def search(self, terms: Sequence[str]) -> Mask:
-        """For each position whether its text holds at least one of the terms."""
+        """Return a mask of the positions whose text contains at least one of the terms."""
         out = np.zeros(self.size, np.bool_)
         for part in self.parts:
-            held = part.segment.terms
-            numbers = [number for term in dict.fromkeys(terms) if (number := held.number(term)) >= 0]
-            _mark(held, numbers, part, out)
+            postings = part.segment.terms
+            numbers = [number for term in dict.fromkeys(terms) if (number := postings.number(term)) >= 0]
+            _mark(postings, numbers, part, out)
         return out
 
-    def match_text(self, terms: Sequence[str]) -> Mask:
-        """As `search`; the name is kept apart for phrases."""
-        return self.search(terms)
-
     def fuzzy(self, words: Sequence[str], edits: int = 2) -> Mask:
-        """For each position whether its text holds a word at most so many edits from one of the words.
+        """Return a mask of the positions whose text contains a word within `edits` edits of one of the words.
 
         An edit inserts, deletes or replaces one code point.
 
@@ -124,55 +120,63 @@ class TextIndex:
             raise ValueError(f"fuzzy search within {edits} edits: the number cannot be negative")
         out = np.zeros(self.size, np.bool_)
         for part in self.parts:
-            held = part.segment.words
-            _mark(held, np.flatnonzero(close(held.vocabulary, words, edits)), part, out)
+            postings = part.segment.words
+            _mark(postings, np.flatnonzero(close(postings.vocabulary, words, edits)), part, out)
         return out
 
     def bm25(self, terms: Sequence[str]) -> Scores:
-        """The score of every row. Statistics are over all live rows; a repeated term counts repeatedly."""
+        """Return the score of every row. Statistics are over all live rows; a repeated term counts repeatedly."""
         from omnigraph_udfs.kernels import postings
 
         lists = self._lists(terms)
-        values, hits, found = np.zeros(self.size), np.empty(min(self.size, _entries(lists)), np.int64), 0
+        values, hits, count = np.zeros(self.size), np.empty(min(self.size, _entries(lists)), np.int64), 0
         for term, idf in self._weights(terms, lists):
-            for each in lists[term]:
-                lengths, places = each.part.segment.lengths, each.part.positions
-                found = postings.add_scores(
-                    each.docs, each.counts, lengths, places, idf, K1, B, self.average_length, values, hits, found
+            for entries in lists[term]:
+                lengths, places = entries.part.segment.lengths, entries.part.positions
+                count = postings.add_scores(
+                    entries.docs, entries.counts, lengths, places, idf, K1, B, self.average_length, values, hits, count
                 )
-        return Scores(values, hits[:found])
+        return Scores(values, hits[:count])
 
     def bm25_at(self, terms: Sequence[str], at: npt.ArrayLike) -> Floats:
-        """The scores at some positions: equal to those of `bm25`, but sooner if they are few. -1 scores 0.
+        """Return the scores at some positions, equal to those of `bm25`, but faster for few positions. -1 scores 0.
 
         Raises:
             IndexError: A position is not in the table.
         """
         from omnigraph_udfs.kernels import postings
 
-        asked, lists = positions(at, self.size), self._lists(terms)
-        known = asked >= 0
-        values = np.zeros(len(asked))
-        if _entries(lists) <= len(asked) * len(lists) * LOOK_UP:
-            values[known] = self.bm25(terms).values[asked[known]]
+        rows, lists = positions(at, self.size), self._lists(terms)
+        valid = rows >= 0
+        values = np.zeros(len(rows))
+        if _entries(lists) <= len(rows) * len(lists) * LOOK_UP:
+            values[valid] = self.bm25(terms).values[rows[valid]]
             return values
-        documents = self._homes[asked]
+        documents = self._homes[rows]
         weights, first = self._weights(terms, lists), 0
         for part in self.parts:
-            mine = (documents >= first) & (documents < first + part.segment.documents)
-            local = frozen(np.where(mine, documents - first, -1), np.int64)
+            in_part = (documents >= first) & (documents < first + part.segment.documents)
+            local = frozen(np.where(in_part, documents - first, -1), np.int64)
             first += part.segment.documents
             for term, idf in weights:
-                for each in lists[term]:
-                    if each.part is part:
+                for entries in lists[term]:
+                    if entries.part is part:
                         postings.add_scores_at(
-                            each.docs, each.counts, part.segment.lengths, local, idf, K1, B, self.average_length, values
+                            entries.docs,
+                            entries.counts,
+                            part.segment.lengths,
+                            local,
+                            idf,
+                            K1,
+                            B,
+                            self.average_length,
+                            values,
                         )
         return values
 
     @cached_property
     def _homes(self) -> Positions:
-        """For each position its row, counted through all segments; -1 for one without text, and at the end for none."""
+        """The row of each position, counted through all segments; -1 for positions without text, and as the last entry."""
         homes, first = np.full(self.size + 1, -1, np.int64), 0
         for part in self.parts:
             live = np.flatnonzero(part.positions >= 0)
@@ -181,31 +185,31 @@ class TextIndex:
         return homes
 
     def _lists(self, terms: Sequence[str]) -> dict[str, list[_List]]:
-        """Where each of the terms occurs."""
+        """Return the inverted lists of the terms."""
         lists: dict[str, list[_List]] = {term: [] for term in terms}
-        for term, found in lists.items():
+        for term, of_term in lists.items():
             for part in self.parts:
-                held = part.segment.terms
-                number = held.number(term)
-                if number >= 0 and held.counts is not None:
-                    span = slice(int(held.offsets[number]), int(held.offsets[number + 1]))
-                    found.append(_List(part, held.docs[span], held.counts[span]))
+                postings = part.segment.terms
+                number = postings.number(term)
+                if number >= 0 and postings.counts is not None:
+                    span = slice(int(postings.offsets[number]), int(postings.offsets[number + 1]))
+                    of_term.append(_List(part, postings.docs[span], postings.counts[span]))
         return lists
 
     def _weights(self, terms: Sequence[str], lists: dict[str, list[_List]]) -> list[tuple[str, float]]:
-        """The terms in order, each with its inverse document frequency."""
+        """Return the terms in order, each with its inverse document frequency."""
         from omnigraph_udfs.kernels import postings
 
         weights = {}
-        for term, found in lists.items():
-            frequency = sum(postings.live_count(each.docs, each.part.positions) for each in found)
+        for term, of_term in lists.items():
+            frequency = sum(postings.live_count(entries.docs, entries.part.positions) for entries in of_term)
             weights[term] = math.log(1 + (self.documents - frequency + 0.5) / (frequency + 0.5))
         return [(term, weights[term]) for term in terms]
 
 
 @dataclass(frozen=True)
 class _List:
-    """The documents of one part that hold a term."""
+    """The documents of one part that contain a term."""
 
     part: Part
     docs: Ints
@@ -213,20 +217,20 @@ class _List:
 
 
 def _entries(lists: dict[str, list[_List]]) -> int:
-    return sum(len(each.docs) for found in lists.values() for each in found)
+    return sum(len(entries.docs) for of_term in lists.values() for entries in of_term)
 
 
 def close(vocabulary: Strings, words: Sequence[str], edits: int) -> Mask:
-    """Which strings are at most so many edits from one of the words."""
+    """Return a mask of the strings within `edits` edits of one of the words."""
     from omnigraph_udfs.kernels import edits as kernels
 
     out = np.zeros(len(vocabulary), np.bool_)
     longest = int(np.diff(vocabulary.offsets).max()) if len(vocabulary) else 0
     for word in dict.fromkeys(words):
-        asked = frozen([ord(point) for point in word], np.int32)
-        most = min(edits, max(longest, len(asked)))  # that many always suffice
-        room = np.empty(longest, np.int32), np.empty(len(asked) + 1, np.int32)
-        kernels.within(vocabulary.offsets, vocabulary.data, asked, most, *room, out)
+        points = frozen([ord(point) for point in word], np.int32)
+        limit = min(edits, max(longest, len(points)))  # more edits are never needed
+        room = np.empty(longest, np.int32), np.empty(len(points) + 1, np.int32)
+        kernels.within(vocabulary.offsets, vocabulary.data, points, limit, *room, out)
     return out
 
 

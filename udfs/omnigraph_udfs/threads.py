@@ -1,7 +1,7 @@
-"""Compiled code on several cores.
+"""Threads that run compiled code on several cores.
 
-The kernels let go of the interpreter lock, so plain threads run them side by side. Numba's own parallel loops are not used:
-their default scheduler must not be entered from two threads at once, and engines call operators from many.
+The kernels release the interpreter lock, so ordinary threads run them in parallel. Numba's own parallel loops are not used:
+their default scheduler is not thread-safe, and engines call operators from many threads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def shares(count: int, least: int) -> list[tuple[int, int]]:
-    """Splits `count` items into ranges, one per core, none smaller than `least` unless it is the only one.
+    """Split `count` items into one range per core, each at least `least` long unless it is the only one.
 
     >>> shares(10, 100)
     [(0, 10)]
@@ -38,7 +38,7 @@ def shares(count: int, least: int) -> list[tuple[int, int]]:
 
 
 def in_threads(run: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """The results of `run` on each item, in order; the first runs in the calling thread. `run` must not call this again."""
+    """Return the results of `run` for all items, in order; the first runs in the calling thread. Calls must not nest."""
     work = list(items)
     if len(work) <= 1:
         return [run(item) for item in work]
@@ -48,7 +48,7 @@ def in_threads(run: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads that stay: to start one takes longer than many a share of the work."""
+    """Return a pool that lives as long as the process: starting a thread may take longer than its work."""
     return ThreadPoolExecutor(max(cores() - 1, 1), thread_name_prefix="omnigraph")
 
 

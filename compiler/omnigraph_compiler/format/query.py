@@ -1,17 +1,19 @@
-"""Canonical form of queries."""
+"""The formatter of queries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from omnigraph_compiler.arguments import checked
 from omnigraph_compiler.format.printer import Element, Printer
 from omnigraph_compiler.lexer import quote
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.query.parse import parse_queries
 
 
+@checked(text=str)
 def format_queries(text: str) -> str:
-    """The canonical form of a `.gq` text: same meaning, same comments, one layout. Raises `CompileError` on a parse error.
+    """Format a `.gq` text: same meaning, same comments, one layout. Raises `CompileError` on a parse error.
 
     >>> print(format_queries("query q(){match{$p:Port}return{$p.code $p.depth}limit 3}"), end="")
     query q() {
@@ -22,7 +24,8 @@ def format_queries(text: str) -> str:
       limit 3
     }
     """
-    return _Formatter(text).run(parse_queries(text))
+    queries = parse_queries(text)
+    return _Formatter(text).run(queries)
 
 
 class _Formatter:
@@ -38,7 +41,7 @@ class _Formatter:
 
     def _query(self, query: ast.Query) -> None:
         out = self.printer
-        params = [Element(f"${each.variable.text}: {_param_type(each.type)}", *each.span) for each in query.params]
+        params = [Element(f"${param.variable.text}: {_param_type(param.type)}", *param.span) for param in query.params]
         head = f"query {query.name.text}"
         tail = "" if query.metas else " {"
         out.group(head, "()", params, query.span[0], query.params_end, tail, last_comma=False, inner=1)
@@ -60,11 +63,12 @@ class _Formatter:
     def _read(self, read: ast.Read) -> None:
         out = self.printer
         self._clauses("match {", read.match.span, read.match.clauses)
-        out.group("return ", "{}", [self._item(each) for each in read.returns.items], *read.returns.span, last_comma=True)
+        out.group("return ", "{}", [self._item(item) for item in read.returns.items], *read.returns.span, last_comma=True)
         if read.order is not None:
-            out.group("order ", "{}", [self._sort_key(each) for each in read.order.keys], *read.order.span, last_comma=False)
+            out.group("order ", "{}", [self._sort_key(key) for key in read.order.keys], *read.order.span, last_comma=False)
         if read.limit is not None:
-            out.line(f"limit {read.limit.count}", *read.limit.span)
+            count = read.limit.count
+            out.line(f"limit {count if isinstance(count, int) else f'${count.name}'}", *read.limit.span)
 
     def _clauses(self, head: str, span: ast.At, clauses: Iterable[ast.Clause]) -> None:
         out = self.printer
@@ -75,7 +79,7 @@ class _Formatter:
         out.close("}", span[1] - 1, span[1])
 
     def _brace_after(self, start: int, brace: int) -> int:
-        """End of the brace that opens a block; a brace inside a comment before it does not count."""
+        """Return the end of the brace that opens a block, past braces inside comments before it."""
         for first, last in reversed(self.printer.pending):
             if first > brace:
                 break
@@ -93,7 +97,9 @@ class _Formatter:
                 if not clause.matches:
                     out.line(head, *clause.span)
                     return
-                matches = [Element(f"{each.property.text}: {self._expr(each.value)}", *each.span) for each in clause.matches]
+                matches = [
+                    Element(f"{match.property.text}: {self._expr(match.value)}", *match.span) for match in clause.matches
+                ]
                 out.group(f"{head} ", "{}", matches, *clause.span, last_comma=True)
             case ast.Traversal():
                 out.line(_traversal(clause), *clause.span)
@@ -130,7 +136,7 @@ class _Formatter:
                 out.line(f"delete {statement.type.text} where {self._predicate(statement.predicate)}", *statement.span)
 
     def _assignments(self, assignments: Iterable[ast.Assignment]) -> list[Element]:
-        return [Element(f"{each.property.text}: {self._expr(each.value)}", *each.span) for each in assignments]
+        return [Element(f"{assign.property.text}: {self._expr(assign.value)}", *assign.span) for assign in assignments]
 
     def _predicate(self, pred: ast.Predicate) -> str:
         return f"{pred.property.text} {pred.operator} {self._expr(pred.value)}"
@@ -152,7 +158,7 @@ class _Formatter:
                     return f"{expr.type.lower()}({quote(str(expr.value))})"
                 return self.source[slice(*expr.span)]
             case ast.ListLiteral():
-                return f"[{', '.join(self._expr(each) for each in expr.items)}]"
+                return f"[{', '.join(self._expr(item) for item in expr.items)}]"
             case ast.Aggregate():
                 return self._call(expr.function, expr.argument)
             case ast.TextPredicate():
@@ -163,7 +169,7 @@ class _Formatter:
                 return self._call("rrf", expr.first, expr.second, expr.k)
 
     def _call(self, function: str, *arguments: ast.Expr | None) -> str:
-        return f"{function}({', '.join(self._expr(each) for each in arguments if each is not None)})"
+        return f"{function}({', '.join(self._expr(argument) for argument in arguments if argument is not None)})"
 
 
 def _traversal(clause: ast.Traversal) -> str:

@@ -1,15 +1,17 @@
-"""Canonical form of schemas."""
+"""The formatter of schemas."""
 
 from __future__ import annotations
 
+from omnigraph_compiler.arguments import checked
 from omnigraph_compiler.format.printer import Printer
 from omnigraph_compiler.schema import ast
 from omnigraph_compiler.schema.constraints import CONSTRAINTS
 from omnigraph_compiler.schema.parse import parse_schema
 
 
+@checked(text=str)
 def format_schema(text: str) -> str:
-    """The canonical form of a `.pg` text: same meaning, same comments, one layout. Raises `CompileError` on a parse error.
+    """Format a `.pg` text: same meaning, same comments, one layout. Raises `CompileError` on a parse error.
 
     >>> print(format_schema("node  Port{code:String@key}  // a port"), end="")
     node Port {
@@ -28,7 +30,7 @@ def format_schema(text: str) -> str:
 
 
 def _is_plain_edge(declaration: ast.Declaration | None) -> bool:
-    """Edges without a body may stand in a row."""
+    """True for an edge without a body: no blank line separates two of them."""
     return isinstance(declaration, ast.Edge) and (declaration.body is None or not declaration.body.members)
 
 
@@ -42,7 +44,7 @@ def _declaration(printer: Printer, source: str, declaration: ast.Declaration) ->
     printer.open(f"{head} {{", declaration.span[0], body.span[0] + 1)
     for first, rest in _member_lines(body):
         parts = [_property(first) if isinstance(first, ast.Property) else _decoration(source, first)]
-        parts += [_decoration(source, each) for each in rest]
+        parts += [_decoration(source, decoration) for decoration in rest]
         end = rest[-1].span[1] if rest else first.span[1]
         printer.line(" ".join(parts), first.span[0], end)
     printer.close("}", body.span[1] - 1, body.span[1])
@@ -52,15 +54,15 @@ def _header(source: str, declaration: ast.Declaration) -> str:
     name = declaration.name.text
     if isinstance(declaration, ast.Interface):
         return f"interface {name}"
-    decorations = [_decoration(source, each) for each in declaration.decorations]
+    decorations = [_decoration(source, decoration) for decoration in declaration.decorations]
     if isinstance(declaration, ast.Edge):
         return " ".join([f"edge {name}: {declaration.source.text} -> {declaration.target.text}", *decorations])
-    implements = ", ".join(each.text for each in declaration.implements)
+    implements = ", ".join(interface.text for interface in declaration.implements)
     return " ".join([f"node {name}", *decorations, *([f"implements {implements}"] if implements else [])])
 
 
 def _member_lines(body: ast.Body) -> list[tuple[ast.Member, list[ast.Decoration]]]:
-    """A property with its annotations, or a constraint."""
+    """Group the members into lines: a property with its annotations, or a constraint."""
     lines: list[tuple[ast.Member, list[ast.Decoration]]] = []
     for member in body.members:
         constraint = isinstance(member, ast.Decoration) and member.name in CONSTRAINTS and member.arguments is not None
@@ -82,7 +84,7 @@ def _property(prop: ast.Property) -> str:
 def _decoration(source: str, decoration: ast.Decoration) -> str:
     if decoration.arguments is None:
         return f"@{decoration.name}"
-    return f"@{decoration.name}({', '.join(_argument(source, each) for each in decoration.arguments)})"
+    return f"@{decoration.name}({', '.join(_argument(source, argument) for argument in decoration.arguments)})"
 
 
 def _argument(source: str, argument: ast.Argument) -> str:
@@ -103,5 +105,5 @@ def _literal(source: str, literal: ast.Literal) -> str:
     written = source[slice(*literal.span)]
     if not written.startswith("-"):
         return written
-    # Only spaces and comments can stand between the sign and the digits, and digits end the token.
+    # Only spaces and comments can separate the sign from the digits, and digits end the token.
     return "-" + written[len(written.rstrip("0123456789.")) :]

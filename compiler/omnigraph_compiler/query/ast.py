@@ -10,7 +10,7 @@ At: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A word of the source with its place."""
+    """A word of the source with its span."""
 
     text: str
     span: At
@@ -196,7 +196,7 @@ class OrderBlock:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    count: int
+    count: int | Variable
     span: At
 
 
@@ -264,7 +264,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class ParamType:
-    """A parameter type as written; whether `name` is a type at all is the checker's business."""
+    """A parameter type as written; the type checker checks whether `name` is a type."""
 
     name: str
     dimension: int | None

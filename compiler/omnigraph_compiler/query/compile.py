@@ -9,8 +9,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from omnigraph_compiler import ir
+from omnigraph_compiler.arguments import checked
 from omnigraph_compiler.diagnostics import CompileError, Diagnostic, Reporter, clip, did_you_mean, listing
 from omnigraph_compiler.query import ast
+from omnigraph_compiler.query.bounds import check_size
 from omnigraph_compiler.query.descriptor import Column, Operation, describe_read, describe_write
 from omnigraph_compiler.query.lower import lower_read
 from omnigraph_compiler.query.parse import parse_queries
@@ -22,7 +24,7 @@ from omnigraph_compiler.source import SourceText
 from omnigraph_compiler.types import PropType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Query:
     """A compiled query. Make one with `compile_query`."""
 
@@ -33,7 +35,7 @@ class Query:
     plan: ir.Plan
     operation: Operation
     uses_now: bool
-    """Whether the plan refers to the parameter `__now`, which the caller sets once per execution."""
+    """True if the plan refers to the parameter `__now`, which the caller sets once per execution."""
     description: str | None = None
     instruction: str | None = None
 
@@ -46,7 +48,7 @@ class Query:
         return ir.plan_hash(self.plan)
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, parameters and plan as canonical JSON values."""
+        """Return name, parameters and plan as canonical JSON values."""
         entry: dict[str, Any] = {
             "name": self.name,
             "params": [{"name": name, "type": type_.display} for name, type_ in self.params.items()],
@@ -58,6 +60,7 @@ class Query:
         return entry | {name: text for name, text in notes.items() if text is not None}
 
 
+@checked(catalog=Catalog, text=str, name=(str, type(None)))
 def compile_query(catalog: Catalog, text: str, name: str | None = None) -> Query:
     """Compile one query of a `.gq` text: the one called `name`, else the first.
 
@@ -72,6 +75,7 @@ def compile_query(catalog: Catalog, text: str, name: str | None = None) -> Query
     return compile_parsed(catalog, text, find_query(parse_queries(text), name))
 
 
+@checked(catalog=Catalog, text=str)
 def compile_queries(catalog: Catalog, text: str) -> tuple[Query, ...]:
     """Compile every query of a `.gq` text, in order."""
     return tuple(compile_parsed(catalog, text, query) for query in parse_queries(text).queries)
@@ -92,6 +96,7 @@ def find_query(file: ast.File, name: str | None) -> ast.Query:
 
 def compile_parsed(catalog: Catalog, text: str, query: ast.Query) -> Query:
     fail = Fail(Reporter(SourceText(text)))
+    check_size(fail.report, query)
     scope = Scope(catalog, fail, check_params(fail, query.params))
     kind: Literal["read", "mutation"]
     plan: ir.Plan
@@ -106,12 +111,12 @@ def compile_parsed(catalog: Catalog, text: str, query: ast.Query) -> Query:
         operation = describe_write(catalog, plan)
     notes = {meta.name: meta.value for meta in query.metas}
     return Query(
-        query.name.text,
-        kind,
-        MappingProxyType(dict(scope.params)),
-        plan,
-        operation,
-        bool(scope.uses_now),
-        notes.get("description"),
-        notes.get("instruction"),
+        name=query.name.text,
+        kind=kind,
+        params=MappingProxyType(dict(scope.params)),
+        plan=plan,
+        operation=operation,
+        uses_now=bool(scope.uses_now),
+        description=notes.get("description"),
+        instruction=notes.get("instruction"),
     )

@@ -1,4 +1,4 @@
-"""The operation descriptor: what a query returns, reads and writes, for callers that must know before running it."""
+"""The operation descriptor: the columns that a query returns and the types that it reads and writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Table:
-    """A node or edge type, nodes before edges and then by name."""
+    """A node or edge type; sorts nodes before edges and then by name."""
 
     is_edge: bool
     type_name: str
@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a query returns, and which types it reads and writes."""
+    """The columns that a query returns, and the types that it reads and writes."""
 
     result: tuple[Column, ...]
     reads: tuple[Table, ...]

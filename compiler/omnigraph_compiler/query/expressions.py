@@ -1,4 +1,4 @@
-"""Typing of expressions: from syntax to IR."""
+"""Type checking of expressions, from syntax tree to IR."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NoReturn
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
+from omnigraph_compiler.query.foreign_syntax import NULL_HELP, word_help
 from omnigraph_compiler.query.scope import ANONYMOUS, Scope, Typed
 from omnigraph_compiler.schema.catalog import Property
 from omnigraph_compiler.types import BOOL, DATE, DATETIME, F64, I64, STRING, PropType, compatible
 from omnigraph_compiler.values import parse_date, parse_datetime
 
 _SCALARS = {"String": STRING, "I64": I64, "F64": F64, "Bool": BOOL, "Date": DATE, "DateTime": DATETIME}
-Score = ir.Nearest | ir.Bm25 | ir.Rrf
 
 
 def typed(scope: Scope, expr: ast.Expr) -> Typed:
-    """Check an expression and say what it is."""
+    """Check an expression and return its IR and type."""
     match expr:
         case ast.Access():
             return access(scope, expr)
@@ -85,15 +85,17 @@ def _unbound(scope: Scope, code: str | None, name: ast.Name) -> NoReturn:
 
 
 def _alias(scope: Scope, expr: ast.Alias) -> Typed:
-    found = scope.aliases.get(expr.name)
-    if found is None and expr.name == "null":
-        scope.fail(None, "there is no null literal", expr.span, "null comes from nullable parameters and from stored data")
-    if found is None:
+    target = scope.aliases.get(expr.name)
+    if target is None and expr.name == "null":
+        scope.fail(None, "there is no null literal", expr.span, NULL_HELP)
+    if target is None:
         help_text = (
-            did_you_mean(expr.name, scope.aliases) or "variables begin with `$`; strings are written in double quotes"
+            word_help(expr.name)
+            or did_you_mean(expr.name, scope.aliases)
+            or "variables begin with `$`; strings are written in double quotes"
         )
         scope.fail(None, f"unknown alias `{clip(expr.name)}`", expr.span, help_text)
-    return found
+    return target
 
 
 def now(scope: Scope) -> Typed:
@@ -142,7 +144,7 @@ def _scalar(scope: Scope, expr: ast.Scalar) -> ir.Constant:
 
 
 def vector_constant(constant: Typed, dimension: int | None) -> ir.Constant | None:
-    """A list of numbers as a vector of that dimension, or None when it is not one."""
+    """Convert a list of numbers to a vector of that dimension; return None if it is not one."""
     if not isinstance(constant.expr, ir.Constant) or not isinstance(constant.expr.value, tuple):
         return None
     values = constant.expr.value
@@ -151,11 +153,11 @@ def vector_constant(constant: Typed, dimension: int | None) -> ir.Constant | Non
     return ir.Constant(tuple(float(value) for value in values), PropType("Vector", dimension=dimension))
 
 
-def blob_text(found: Typed) -> str:
-    """How a message names a Blob."""
-    if isinstance(found.expr, ir.PropertyRef):
-        return f"the Blob property `{found.expr.property}`"
-    return f"the Blob parameter `${found.expr.name}`" if isinstance(found.expr, ir.ParamRef) else "a Blob"
+def blob_text(blob: Typed) -> str:
+    """Return the name of a Blob for an error message."""
+    if isinstance(blob.expr, ir.PropertyRef):
+        return f"the Blob property `{blob.expr.property}`"
+    return f"the Blob parameter `${blob.expr.name}`" if isinstance(blob.expr, ir.ParamRef) else "a Blob"
 
 
 # Aggregates ------------------------------------------------------------------------------------------------------
@@ -221,8 +223,8 @@ def _text_field(scope: Scope, code: str, function: str, expr: ast.Expr) -> ir.Pr
 def _text_query(scope: Scope, code: str, function: str, expr: ast.Expr) -> ir.Expr:
     query = typed(scope, expr)
     if not _is_value(query) or not query.type.is_string:
-        found = "a node variable" if query.is_node else str(query.type)
-        scope.fail(code, f"the query text of {function}() must be a String, found {found}", expr.span)
+        actual = "a node variable" if query.is_node else str(query.type)
+        scope.fail(code, f"the query text of {function}() must be a String, found {actual}", expr.span)
     return query.expr
 
 
@@ -249,25 +251,25 @@ def _nearest(scope: Scope, expr: ast.Nearest) -> ir.Nearest:
 
 
 def _vector_query(scope: Scope, expr: ast.Expr, prop: Property) -> ir.Expr:
-    """A vector of the property's dimension, or a text that is embedded at run time."""
+    """Check the query of nearest(): a vector of the property's dimension, or a text that is embedded at run time."""
     query = typed(scope, expr)
     if _is_value(query) and query.type.is_string:
         return query.expr
-    given: int | None
+    dimension: int | None
     numbers = query.expr.value if isinstance(query.expr, ir.Constant) and query.type.is_list else None
     if isinstance(numbers, tuple) and query.type.item.is_numeric:
-        given = len(numbers)
-        found: ir.Expr | None = vector_constant(query, prop.type.dimension)
+        dimension = len(numbers)
+        vector: ir.Expr | None = vector_constant(query, prop.type.dimension)
     elif query.type.is_vector:
-        given = query.type.dimension
-        found = query.expr if given == prop.type.dimension else None
+        dimension = query.type.dimension
+        vector = query.expr if dimension == prop.type.dimension else None
     else:
         shown = "a node variable" if query.is_node else str(query.type)
         scope.fail("T15", f"nearest() needs a vector or a String as query, found {shown}", expr.span)
-    if found is None:
-        text = f"dimension mismatch: `{prop.name}` is {prop.type}, the query vector has {given} dimensions"
+    if vector is None:
+        text = f"dimension mismatch: `{prop.name}` is {prop.type}, the query vector has {dimension} dimensions"
         scope.fail("T15", text, expr.span)
-    return found
+    return vector
 
 
 def _rrf(scope: Scope, expr: ast.Rrf) -> ir.Rrf:
@@ -292,6 +294,6 @@ def _rrf(scope: Scope, expr: ast.Rrf) -> ir.Rrf:
     return ir.Rrf(first, second, k.expr)
 
 
-def _is_value(found: Typed) -> bool:
-    """Whether an expression is one value per match row: no node, no aggregate, no fused rank."""
-    return not found.is_node and not isinstance(found.expr, ir.AggregateCall | ir.Rrf)
+def _is_value(expression: Typed) -> bool:
+    """True if an expression has one value per match row: it is no node, aggregate or fused rank."""
+    return not expression.is_node and not isinstance(expression.expr, ir.AggregateCall | ir.Rrf)

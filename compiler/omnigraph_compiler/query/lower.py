@@ -9,8 +9,6 @@ from omnigraph_compiler import ir
 from omnigraph_compiler.query.read import Bound, ResolvedBlock, ResolvedRead, Traversed
 from omnigraph_compiler.query.scope import Scope
 
-_REVERSED: dict[ir.Direction, ir.Direction] = {"out": "in", "in": "out", "both": "both"}
-
 
 def lower_read(scope: Scope, read: ResolvedRead) -> ir.ReadPlan:
     steps = _lower_block(scope, read.block, frozenset())
@@ -30,7 +28,7 @@ def _order(read: ResolvedRead) -> ir.Order:
     if keys and isinstance(keys[0][0].expr, ir.Nearest | ir.Bm25 | ir.Rrf):
         rank = keys.pop(0)[0].expr
     tie_break = tuple(ir.IdRef(name) for name in read.variables)
-    return ir.Order(tuple(_key(found.expr, direction) for found, direction in keys), tie_break, rank)  # type: ignore[arg-type]
+    return ir.Order(tuple(_key(key.expr, direction) for key, direction in keys), tie_break, rank)  # type: ignore[arg-type]
 
 
 def _key(expr: ir.Expr, direction: str) -> ir.OrderKey:
@@ -38,7 +36,7 @@ def _key(expr: ir.Expr, direction: str) -> ir.OrderKey:
 
 
 def _lower_block(scope: Scope, block: ResolvedBlock, outer: frozenset[str]) -> tuple[ir.Step, ...]:
-    """One block: scans and expansions, then filters, then negations. `outer` are variables that have rows already."""
+    """Lower a block: scans and expansions, then filters, then negations. Variables in `outer` are already bound."""
     steps: list[ir.Step] = []
     bound = set(outer)
     matches = _matches(block.bindings)
@@ -48,8 +46,9 @@ def _lower_block(scope: Scope, block: ResolvedBlock, outer: frozenset[str]) -> t
             start, type_ = _start(block, component)
             steps.append(ir.NodeScan(start, type_, tuple(matches.pop(start, ()))))
             bound.add(start)
-        _expand(scope, [each for each in block.traversals if each.source in component], bound, matches, steps)
-    # What is left are matches on variables of the enclosing rows: conditions on those rows.
+        traversals = [traversal for traversal in block.traversals if traversal.source in component]
+        _expand(scope, traversals, bound, matches, steps)
+    # The remaining matches are on variables of the enclosing rows: conditions on those rows.
     conditions = [compare for filters in matches.values() for compare in filters] + block.filters
     for compare in conditions:
         if not _push(steps, compare, outer):
@@ -67,7 +66,7 @@ def _matches(bindings: Iterable[Bound]) -> dict[str, list[ir.Compare]]:
 
 
 def _components(block: ResolvedBlock, outer: frozenset[str]) -> list[set[str]]:
-    """Variables connected by traversals, in the order of their first mention."""
+    """Return the sets of variables connected by traversals, in the order of their first mention."""
     parent = {name: name for name in block.mentions}
 
     def root(name: str) -> str:
@@ -88,11 +87,11 @@ def _components(block: ResolvedBlock, outer: frozenset[str]) -> list[set[str]]:
 
 
 def _start(block: ResolvedBlock, component: set[str]) -> tuple[str, str]:
-    """Where a component begins: its first binding, else the source of its first traversal."""
+    """Return the start of a component and its type: its first binding, else the source of its first traversal."""
     for binding in block.bindings:
         if binding.variable in component:
             return binding.variable, binding.type
-    first = next(each for each in block.traversals if each.source in component)
+    first = next(traversal for traversal in block.traversals if traversal.source in component)
     return first.source, first.source_type
 
 
@@ -103,10 +102,10 @@ def _expand(
     matches: dict[str, list[ir.Compare]],
     steps: list[ir.Step],
 ) -> None:
-    """Take traversals with at least one bound end until none is left."""
+    """Add a step for each traversal, always choosing one with a bound end."""
     waiting = list(traversals)
     while waiting:
-        traversal = next(each for each in waiting if each.source in bound or each.target in bound)
+        traversal = next(candidate for candidate in waiting if candidate.source in bound or candidate.target in bound)
         waiting.remove(traversal)
         if traversal.source in bound and traversal.target in bound:
             hidden = scope.hidden()
@@ -117,7 +116,7 @@ def _expand(
         if forward:
             step = _step(traversal, traversal.source, traversal.target, traversal.direction, traversal.target_type, False)
         else:
-            direction = _REVERSED[traversal.direction]
+            direction = ir.OPPOSITE[traversal.direction]
             step = _step(traversal, traversal.target, traversal.source, direction, traversal.source_type, True)
         steps.append(replace(step, target_filters=tuple(matches.pop(step.target, ()))))
         bound.add(step.target)
@@ -127,16 +126,15 @@ def _step(
     traversal: Traversed, source: str, target: str, direction: ir.Direction, target_type: str, against: bool
 ) -> ir.Expand:
     return ir.Expand(
-        source,
-        target,
-        traversal.edge,
-        direction,
-        target_type,
-        traversal.minimum,
-        traversal.maximum,
-        (),
-        traversal.edge_variable,
-        against,
+        source=source,
+        target=target,
+        edge=traversal.edge,
+        direction=direction,
+        target_type=target_type,
+        minimum=traversal.minimum,
+        maximum=traversal.maximum,
+        edge_variable=traversal.edge_variable,
+        reversed=against,
     )
 
 

@@ -1,4 +1,4 @@
-"""Which values fit where: comparisons, property matches, assignments and predicates."""
+"""Type checking of comparisons, property matches, assignments and predicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from omnigraph_compiler.query import ast
 from omnigraph_compiler.query.expressions import blob_text, literal, now, typed, vector_constant
 from omnigraph_compiler.query.scope import Scope, Typed
 from omnigraph_compiler.schema.catalog import Property
-from omnigraph_compiler.types import PropType, compatible
+from omnigraph_compiler.types import INTEGERS, STRING, PropType, compatible
 
 _OPERATORS: dict[str, ir.Operator] = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
@@ -23,17 +23,19 @@ def comparison(scope: Scope, clause: ast.Filter) -> ir.Compare:
     if clause.operator == "contains":
         return ir.Compare(left.expr, _contains(scope, clause, left.type, right.type), right.expr)
     if clause.operator == "starts_with":
-        for side, found in ((clause.left, left), (clause.right, right)):
-            if not found.type.is_string:
-                scope.fail("T7", f"starts_with compares Strings, found {found.type}", side.span)
+        for side, operand in ((clause.left, left), (clause.right, right)):
+            if not operand.type.is_string:
+                scope.fail("T7", f"starts_with compares Strings, found {operand.type}", side.span)
         return ir.Compare(left.expr, "starts_with", right.expr)
-    for side, found in ((clause.left, left), (clause.right, right)):
-        if found.type.is_list:
+    for side, operand in ((clause.left, left), (clause.right, right)):
+        if operand.type.is_list:
             help_text = "test membership with `contains`"
-            scope.fail("T7", f"lists cannot be compared with `{clause.operator}`, found {found.type}", side.span, help_text)
-        if found.type.is_vector:
+            scope.fail(
+                "T7", f"lists cannot be compared with `{clause.operator}`, found {operand.type}", side.span, help_text
+            )
+        if operand.type.is_vector:
             help_text = "rank by distance with `order { nearest(...) }`"
-            scope.fail("T7", f"vectors cannot be compared, found {found.type}", side.span, help_text)
+            scope.fail("T7", f"vectors cannot be compared, found {operand.type}", side.span, help_text)
     if not compatible(left.type, right.type):
         text = f"cannot compare {left.type} with {right.type}"
         scope.fail("T7", text, clause.span, _conversion_hint(left.type, right.type))
@@ -41,17 +43,17 @@ def comparison(scope: Scope, clause: ast.Filter) -> ir.Compare:
 
 
 def _operand(scope: Scope, expr: ast.Expr) -> Typed:
-    found = typed(scope, expr)
-    if isinstance(found.expr, ir.PropertyRef) and found.type.is_blob:
-        scope.fail("T24", f"{blob_text(found)} is not a value and cannot be filtered on", expr.span)
-    if found.is_node or isinstance(found.expr, ir.AggregateCall):
-        what = "a node variable" if found.is_node else "an aggregate"
-        scope.fail("T7", f"filters need scalar operands, found {what}", expr.span, "compare properties, such as `$x.name`")
-    if isinstance(found.expr, ir.Rrf):
+    operand = typed(scope, expr)
+    if isinstance(operand.expr, ir.PropertyRef) and operand.type.is_blob:
+        scope.fail("T24", f"{blob_text(operand)} is not a value and cannot be filtered on", expr.span)
+    if operand.is_node or isinstance(operand.expr, ir.AggregateCall):
+        actual = "a node variable" if operand.is_node else "an aggregate"
+        scope.fail("T7", f"filters need scalar operands, found {actual}", expr.span, "compare properties, such as `$x.name`")
+    if isinstance(operand.expr, ir.Rrf):
         scope.fail(None, "rrf() ranks the rows of the whole match and cannot be used in a filter", expr.span)
-    if found.type.is_blob:
-        scope.fail("T7", f"{blob_text(found)} cannot be used in a filter", expr.span)
-    return found
+    if operand.type.is_blob:
+        scope.fail("T7", f"{blob_text(operand)} cannot be used in a filter", expr.span)
+    return operand
 
 
 def _contains(scope: Scope, clause: ast.Filter, left: PropType, right: PropType) -> ir.Operator:
@@ -78,7 +80,7 @@ def _conversion_hint(left: PropType, right: PropType) -> str | None:
 
 
 def property_match(scope: Scope, variable: str, prop: Property, match: ast.PropertyMatch) -> ir.Compare:
-    """`{ property: value }` after a binding; on a list property it means membership."""
+    """Check `{ property: value }` after a binding; on a list property it tests membership."""
     type_, at = prop.type, match.value.span
     if type_.is_blob:
         scope.fail("T3", f"`{prop.name}` is a Blob and cannot be matched", match.property.span)
@@ -103,22 +105,33 @@ def property_match(scope: Scope, variable: str, prop: Property, match: ast.Prope
 
 
 def assigned_value(scope: Scope, prop: Property, value: ast.Value) -> ir.Expr:
-    found = _value(scope, value, "T14")
+    checked = _value(scope, value, "T14")
     if isinstance(value, ast.Scalar | ast.ListLiteral):
         if prop.type.is_blob:
             scope.fail("T3", f"`{prop.name}` is a Blob; pass its value as a parameter", value.span)
-        return _fit(scope, "T3", prop, prop.type, found, value)
-    blob_text = prop.type.is_blob and found.type.is_string
-    if not blob_text and not compatible(prop.type, found.type):
-        _mismatch(scope, "T7", prop, prop.type, found, value.span)
-    return found.expr
+        return _fit(scope, "T3", prop, prop.type, checked, value)
+    is_blob_text = prop.type.is_blob and checked.type.is_string
+    if not is_blob_text and not compatible(prop.type, checked.type):
+        _mismatch(scope, "T7", prop, prop.type, checked, value.span)
+    return checked.expr
+
+
+def node_key(scope: Scope, key: PropType, value: ast.Value) -> ir.Expr | None:
+    """An integer for the end of an edge whose nodes have an integer key: its decimal text is the id.
+
+    A parameter becomes the text when the mutation runs. None for any other value.
+    """
+    operand = _value(scope, value, "T14")
+    if operand.type.is_list or operand.type.scalar not in INTEGERS or key.scalar not in INTEGERS:
+        return None
+    return ir.Constant(str(operand.expr.value), STRING) if isinstance(operand.expr, ir.Constant) else operand.expr
 
 
 def predicate(scope: Scope, field: ir.PropertyRef, prop: Property, pred: ast.Predicate) -> ir.Compare:
     value = _value(scope, pred.value, "T14")
     if prop.type.is_list or prop.type.is_vector:
-        what = "list" if prop.type.is_list else "vector"
-        scope.fail("T7", f"a predicate compares scalars, `{prop.name}` is a {what} ({prop.type})", pred.property.span)
+        kind = "list" if prop.type.is_list else "vector"
+        scope.fail("T7", f"a predicate compares scalars, `{prop.name}` is a {kind} ({prop.type})", pred.property.span)
     if not compatible(prop.type, value.type):
         _mismatch(scope, "T7", prop, prop.type, value, pred.value.span)
     return ir.Compare(field, _OPERATORS[pred.operator], value.expr)
@@ -139,14 +152,14 @@ def _value(scope: Scope, value: ast.Value, unknown_code: str) -> Typed:
 
 
 def _fit(scope: Scope, code: str, prop: Property, target: PropType, value: Typed, written: ast.Literal) -> ir.Expr:
-    """A literal for a property: compatible, of the right length, and a member of the enum."""
+    """Check a literal against a property: its type, length and membership in the enum."""
     constant = value.expr
     assert isinstance(constant, ir.Constant)
     if target.is_vector:
         vector = vector_constant(value, target.dimension)
         if vector is None:
-            given = f"{len(constant.value)} elements" if isinstance(constant.value, tuple) else str(value.type)
-            text = f"`{prop.name}` is {target} and takes a list of {target.dimension} numbers, found {given}"
+            actual = f"{len(constant.value)} elements" if isinstance(constant.value, tuple) else str(value.type)
+            text = f"`{prop.name}` is {target} and takes a list of {target.dimension} numbers, found {actual}"
             scope.fail(code, text, written.span)
         return vector
     if target.is_list and constant.value == ():

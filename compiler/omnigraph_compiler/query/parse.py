@@ -6,9 +6,10 @@ from typing import Any, TypeAlias
 
 from lark import Token
 
+from omnigraph_compiler.lark_driver import LanguageParser, Rejection, SyntaxBuilder, span
 from omnigraph_compiler.lexer import unquote
-from omnigraph_compiler.parsing import LanguageParser, Rejection, SyntaxBuilder, span
 from omnigraph_compiler.query import ast
+from omnigraph_compiler.query.foreign_syntax import foreign_syntax_help
 from omnigraph_compiler.schema.parse import vector_dimension
 
 Parts: TypeAlias = list[Any]
@@ -18,7 +19,7 @@ _METAS = ("description", "instruction")
 
 
 def parse_queries(text: str) -> ast.File:
-    """Parse a `.gq` file; the first thing that does not fit raises a parse error."""
+    """Parse a `.gq` file. The first syntax error raises a `CompileError` of class `parse`."""
     file: ast.File = _PARSER.parse(text)
     return file
 
@@ -107,7 +108,8 @@ class _Builder(SyntaxBuilder):
 
     def limit(self, parts: Parts) -> ast.Limit:
         keyword, count = parts
-        return ast.Limit(self.integer_value(count), (keyword.start_pos, count.end_pos))
+        written = self.variable([count]) if count.type == "VARIABLE" else self.integer_value(count)
+        return ast.Limit(written, (keyword.start_pos, count.end_pos))
 
     def negation(self, parts: Parts) -> ast.Negation:
         return ast.Negation(tuple(parts[2:-1]), (parts[0].start_pos, parts[-1].end_pos))
@@ -275,4 +277,4 @@ def _assignments(parts: Parts) -> tuple[ast.Assignment, ...]:
     return tuple(part for part in parts if isinstance(part, ast.Assignment))
 
 
-_PARSER = LanguageParser("query", _Builder)
+_PARSER = LanguageParser("query", _Builder, foreign_syntax_help)

@@ -1,4 +1,4 @@
-"""Checking of read queries, and the resolved form that lowering starts from."""
+"""Checks of read queries, and the resolved form that lowering starts from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from omnigraph_compiler import ir
+from omnigraph_compiler.deadline import check_deadline
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.query.expressions import blob_text, text_match, typed
@@ -26,7 +27,7 @@ class Bound:
     filters: tuple[ir.Compare, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traversed:
     """A traversal with its direction resolved from the clause's own source."""
 
@@ -43,7 +44,7 @@ class Traversed:
 
 @dataclass(slots=True)
 class ResolvedBlock:
-    """The clauses of a match or a negation, by kind and in source order."""
+    """The clauses of a match or a negation, by kind in source order."""
 
     bindings: list[Bound] = field(default_factory=list)
     traversals: list[Traversed] = field(default_factory=list)
@@ -53,7 +54,7 @@ class ResolvedBlock:
     """Variables in the order in which bindings and traversals first name them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRead:
     block: ResolvedBlock
     variables: tuple[str, ...]
@@ -63,26 +64,27 @@ class ResolvedRead:
     keys: tuple[tuple[Typed, str], ...]
     """Sort keys in order, with their direction."""
     key_names: tuple[str | None, ...]
-    """For a grouped query: the output column a key refers to."""
-    limit: int | None
+    """For a grouped query: the output column of each sort key."""
+    limit: int | ir.ParamRef | None
 
 
 def check_read(scope: Scope, read: ast.Read) -> ResolvedRead:
-    """Check a read in the fixed order: clauses, items, sort keys, limits of ranking, grouping."""
+    """Check a read in the fixed order: clauses, items, sort keys, limit, limits of ranking, grouping."""
     block = _block(scope, read.match.clauses)
     items = _items(scope, read.returns)
     keys = _sort_keys(scope, read.order)
+    limit = _limit(scope, read.limit)
     _check_ranking(scope, read, keys)
     grouped = any(isinstance(item.expr, ir.AggregateCall) for item in items)
     names = _check_grouping(scope, read, items, keys) if grouped else ()
     return ResolvedRead(
-        block,
-        tuple(sorted(name for name in scope.variables() if name != ANONYMOUS)),
-        items,
-        grouped,
-        tuple((key, written.direction or "asc") for written, key in keys),
-        names,
-        None if read.limit is None else read.limit.count,
+        block=block,
+        variables=tuple(sorted(name for name in scope.variables() if name != ANONYMOUS)),
+        items=items,
+        grouped=grouped,
+        keys=tuple((key, written.direction or "asc") for written, key in keys),
+        key_names=names,
+        limit=limit,
     )
 
 
@@ -93,6 +95,7 @@ def _block(scope: Scope, clauses: tuple[ast.Clause, ...]) -> ResolvedBlock:
     block = ResolvedBlock()
     bound_here = frozenset(name for clause in clauses for name in _binds(clause))
     for clause in clauses:
+        check_deadline()
         match clause:
             case ast.Binding():
                 block.bindings.append(_binding(scope, clause))
@@ -113,16 +116,17 @@ def _negation(scope: Scope, clause: ast.Negation, block_names: frozenset[str]) -
     inner = scope.child(block_names)
     block = _block(inner, clause.clauses)
     outer = set(scope.variables())
-    direct = {name for each in clause.clauses if not isinstance(each, ast.Negation) for name in _names(scope, each)}
+    positive = (part for part in clause.clauses if not isinstance(part, ast.Negation))
+    direct = {name for part in positive for name in _names(scope, part)}
     if not direct & outer:
         text = "this `not` block mentions no variable from outside, so it would keep all rows or none"
         scope.fail("T9", text, (clause.span[0], clause.span[0] + 3), "connect it with a variable bound above")
-    used = {name for each in clause.clauses for name in _names(scope, each)} & outer
+    used = {name for part in clause.clauses for name in _names(scope, part)} & outer
     return tuple(sorted(scope.ref(name) for name in used)), block
 
 
 def _binds(clause: ast.Clause) -> list[str]:
-    """Variables a clause may bind."""
+    """Return the variables that a clause may bind."""
     match clause:
         case ast.Binding():
             return [clause.variable.text]
@@ -134,7 +138,7 @@ def _binds(clause: ast.Clause) -> list[str]:
 
 
 def _names(scope: Scope, clause: ast.Clause) -> set[str]:
-    """Variables (not parameters) a clause mentions."""
+    """Return the variables (not parameters) that a clause mentions."""
     match clause:
         case ast.Binding():
             return {clause.variable.text}
@@ -145,7 +149,7 @@ def _names(scope: Scope, clause: ast.Clause) -> set[str]:
         case ast.TextClause():
             return _expr_names(scope, clause.predicate)
         case ast.Negation():
-            return {name for each in clause.clauses for name in _names(scope, each)}
+            return {name for part in clause.clauses for name in _names(scope, part)}
 
 
 def _expr_names(scope: Scope, expr: ast.Expr | None) -> set[str]:
@@ -228,15 +232,15 @@ def _traversal(scope: Scope, clause: ast.Traversal) -> Traversed:
     if edge.source != edge.target:
         high = min(high, 1)
     return Traversed(
-        source,
-        source_type,
-        target,
-        target_type,
-        edge.name,
-        "both" if clause.undirected else "out" if forward else "in",
-        low,
-        high,
-        scope.ref(clause.edge_variable.text) if named and clause.edge_variable else None,
+        source=source,
+        source_type=source_type,
+        target=target,
+        target_type=target_type,
+        edge=edge.name,
+        direction="both" if clause.undirected else "out" if forward else "in",
+        minimum=low,
+        maximum=high,
+        edge_variable=scope.ref(clause.edge_variable.text) if named and clause.edge_variable else None,
     )
 
 
@@ -245,7 +249,8 @@ def _hops(scope: Scope, clause: ast.Traversal) -> tuple[int, int]:
     if hops is None:
         return 1, 1
     if hops.minimum < 1:
-        scope.fail("T15", f"the smallest hop count is 1, found {hops.minimum}", hops.span)
+        help_text = f"write `{{1,{max(hops.maximum or 1, 1)}}}`; the start itself is not among what it reaches"
+        scope.fail("T15", f"the smallest hop count is 1, found {hops.minimum}", hops.span, help_text)
     if hops.maximum is None:
         text = f"unbounded traversal `{{{hops.minimum},}}`: the largest hop count is missing"
         scope.fail("T15", text, hops.span, f"write an upper bound: `{{{hops.minimum},{hops.minimum + 3}}}`")
@@ -307,17 +312,17 @@ def _items(scope: Scope, block: ast.ReturnBlock) -> tuple[ir.OutputItem, ...]:
     items: list[ir.OutputItem] = []
     names: set[str] = set()
     for item in block.items:
-        found = typed(scope, item.expr)
-        if found.type.is_blob:
-            scope.fail("T24", f"{blob_text(found)} is not a value and cannot be returned", item.expr.span)
+        expression = typed(scope, item.expr)
+        if expression.type.is_blob:
+            scope.fail("T24", f"{blob_text(expression)} is not a value and cannot be returned", item.expr.span)
         name = item.alias.text if item.alias else _default_name(item.expr)
         if name in names:
             at = item.alias.span if item.alias else item.span
             scope.fail(None, f"duplicate output column `{name}`", at, "name one of them with `as`")
         names.add(name)
         if item.alias is not None:
-            scope.aliases[name] = found
-        items.append(ir.OutputItem(name, found.expr, found.type))
+            scope.aliases[name] = expression
+        items.append(ir.OutputItem(name, expression.expr, expression.type))
     return tuple(items)
 
 
@@ -346,22 +351,43 @@ def _sort_keys(scope: Scope, block: ast.OrderBlock | None) -> list[tuple[ast.Sor
         if not isinstance(key.expr, ast.Access | ast.Alias | ast.Nearest | ast.Bm25 | ast.Rrf):
             text = "a sort key is a property, an alias or a ranking function"
             scope.fail(None, text, key.expr.span, "name the item with `as` in `return` and sort by that name")
-        found = typed(scope, key.expr)
-        ranked = isinstance(found.expr, ir.Nearest | ir.Bm25 | ir.Rrf)
-        alias_of_nearest = isinstance(key.expr, ast.Alias) and isinstance(found.expr, ir.Nearest)
+        expression = typed(scope, key.expr)
+        ranked = isinstance(expression.expr, ir.Nearest | ir.Bm25 | ir.Rrf)
+        alias_of_nearest = isinstance(key.expr, ast.Alias) and isinstance(expression.expr, ir.Nearest)
         if ranked and position > 0 and not alias_of_nearest:
             scope.fail(None, "a ranking function must be the first sort key", key.expr.span)
-        if found.type.is_blob:
-            scope.fail("T24", f"{blob_text(found)} is not a value and cannot be sorted by", key.expr.span)
-        if found.type.is_list or found.type.is_vector:
-            scope.fail(None, f"cannot sort by {found.type}", key.expr.span)
-        keys.append((key, found))
+        if expression.type.is_blob:
+            scope.fail("T24", f"{blob_text(expression)} is not a value and cannot be sorted by", key.expr.span)
+        if expression.type.is_list or expression.type.is_vector:
+            scope.fail(None, f"cannot sort by {expression.type}", key.expr.span)
+        keys.append((key, expression))
     return keys
 
 
+def _limit(scope: Scope, limit: ast.Limit | None) -> int | ir.ParamRef | None:
+    """Check a limit, a number or an integer parameter."""
+    if limit is None:
+        return None
+    if isinstance(limit.count, int):
+        return limit.count
+    name, at = limit.count.name, limit.count.span
+    type_ = scope.params.get(name)
+    if type_ is None:
+        if scope.is_bound(name):
+            help_text = "declare a parameter for it after the name of the query: `($n: I64)`"
+            scope.fail("T7", f"limit takes a number or an integer parameter, `${name}` is a variable", at, help_text)
+        hint = f"declare it after the name of the query: `(${clip(name)}: I64)`"
+        close = did_you_mean(name, scope.params, prefix="$")
+        scope.fail("T6", f"`${clip(name)}` is not a declared parameter", at, close or hint)
+    if not type_.is_integer:
+        text = f"limit takes an integer parameter, `${name}` is {type_}"
+        scope.fail("T7", text, at, f"declare it as an integer: `${name}: I64`")
+    return ir.ParamRef(name, type_)
+
+
 def _check_ranking(scope: Scope, read: ast.Read, keys: list[tuple[ast.SortKey, Typed]]) -> None:
-    nearest = next((key for key, found in keys if isinstance(found.expr, ir.Nearest)), None)
-    rrf = next((key for key, found in keys if isinstance(found.expr, ir.Rrf)), None)
+    nearest = next((key for key, expression in keys if isinstance(expression.expr, ir.Nearest)), None)
+    rrf = next((key for key, expression in keys if isinstance(expression.expr, ir.Rrf)), None)
     alias = next((key for key, _ in keys if isinstance(key.expr, ast.Alias)), None)
     if rrf is not None and read.limit is None:
         scope.fail("T21", "sorting by rrf() needs a `limit`", rrf.span, "add `limit 10` after the order block")
@@ -381,11 +407,11 @@ def _check_grouping(
             text = "beside an aggregate, an item must be an aggregate, a property or a variable"
             scope.fail("T9", text, written.span)
     names: list[str | None] = []
-    for key, found in keys:
+    for key, expression in keys:
         if isinstance(key.expr, ast.Alias):
             names.append(key.expr.name)
             continue
-        name = next((item.name for item in items if item.expr == found.expr), None)
+        name = next((item.name for item in items if item.expr == expression.expr), None)
         if name is None:
             text = "beside an aggregate, a sort key must be an alias or one of the returned properties"
             scope.fail("T9", text, key.span, "return it too, or sort by an alias")

@@ -1,16 +1,16 @@
-"""Names in a query: parameters, bound variables and aliases."""
+"""The names of a query: parameters, bound variables and aliases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import Reporter, clip, did_you_mean
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph_compiler.types import BASE_TYPES, PropType
+from omnigraph_compiler.types import BASE_TYPES, PropType, foreign_type_help
 
 ANONYMOUS = "_"
 
@@ -41,26 +41,27 @@ class Fail:
 
 @dataclass(slots=True)
 class Scope:
-    """What the names of one query mean. Blocks inside `not` get a child scope; hidden variables are numbered query-wide.
+    """The names of one query and their types. A `not` block gets a child scope; hidden variables are numbered query-wide.
 
     A name bound first inside a `not` block is local to it, even if an enclosing block binds the same name further down. In
-    the IR such a local variable gets a name of its own, so that rows of the two never meet in one column.
+    the IR such a local variable is renamed, so that the two never share a column.
     """
 
     catalog: Catalog
     fail: Fail
     params: Mapping[str, PropType]
+    _: KW_ONLY
     nodes: dict[str, NodeType] = field(default_factory=dict)
     edges: dict[str, EdgeType] = field(default_factory=dict)
     aliases: dict[str, Typed] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=lambda: iter(range(1, 2**31)))
     uses_now: list[bool] = field(default_factory=list)
     enclosing: frozenset[str] = frozenset()
-    """Names that enclosing blocks bind anywhere."""
+    """All names that enclosing blocks bind."""
     renamed: dict[str, str] = field(default_factory=dict)
 
     def child(self, block_names: frozenset[str]) -> Scope:
-        """The scope of a `not` block inside a block that binds `block_names`."""
+        """Return the scope of a `not` block inside a block that binds `block_names`."""
         return replace(
             self,
             nodes=dict(self.nodes),
@@ -78,12 +79,12 @@ class Scope:
         self.edges[name] = edge
 
     def claim(self, name: str) -> None:
-        """Settle what the IR calls a variable that is about to be bound."""
+        """Choose the IR name of a variable that is about to be bound."""
         if not self.is_bound(name) and name in self.enclosing:
             self.renamed[name] = name + self.hidden()
 
     def ref(self, name: str) -> str:
-        """What the IR calls a bound variable."""
+        """Return the IR name of a bound variable."""
         return self.renamed.get(name, name)
 
     def hidden(self) -> str:
@@ -116,6 +117,7 @@ def _param_type(fail: Fail, written: ast.ParamType) -> PropType:
         if name == "Vector":
             help_text: str | None = "a vector parameter needs its dimension: `Vector(3)`; lists of vectors do not exist"
         else:
-            help_text = did_you_mean(name, (*BASE_TYPES, "Vector")) or "use a base type, [T] or Vector(n)"
+            near = foreign_type_help(name) or did_you_mean(name, (*BASE_TYPES, "Vector"))
+            help_text = near or "use a base type, [T] or Vector(n)"
         fail(None, f"unknown parameter type `{clip(name)}`", written.name_span, help_text)
     return PropType(name, written.nullable, written.is_list)

@@ -1,11 +1,12 @@
-"""Checking of mutations, straight to IR."""
+"""Checks of mutations, and their lowering to IR."""
 
 from __future__ import annotations
 
 from omnigraph_compiler import ir
+from omnigraph_compiler.deadline import check_deadline
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
-from omnigraph_compiler.query.operands import assigned_value, predicate
+from omnigraph_compiler.query.operands import assigned_value, node_key, predicate
 from omnigraph_compiler.query.scope import Scope
 from omnigraph_compiler.schema.catalog import EdgeType, NodeType, Property
 from omnigraph_compiler.types import STRING
@@ -14,13 +15,14 @@ _ENDS = {name: Property(name, STRING) for name in ("from", "to")}
 
 
 def check_write(scope: Scope, query: ast.Query, write: ast.Write) -> ir.WritePlan:
-    """Check the statements in order, then that the query does not both construct and destroy."""
+    """Check the statements in order, then that inserts and updates are not mixed with deletes."""
     statements = tuple(_statement(scope, statement) for statement in write.statements)
     _check_d2(scope, query, write)
     return ir.WritePlan(statements)
 
 
 def _statement(scope: Scope, statement: ast.Statement) -> ir.Insert | ir.Update | ir.Delete:
+    check_deadline()
     match statement:
         case ast.Insert():
             return _insert(scope, statement)
@@ -31,11 +33,11 @@ def _statement(scope: Scope, statement: ast.Statement) -> ir.Insert | ir.Update 
 
 
 def _check_d2(scope: Scope, query: ast.Query, write: ast.Write) -> None:
-    deletes = [each for each in write.statements if isinstance(each, ast.Delete)]
+    deletes = [statement for statement in write.statements if isinstance(statement, ast.Delete)]
     if not deletes or len(deletes) == len(write.statements):
         return
-    first = write.statements[0]
-    other = next(each for each in write.statements if isinstance(each, ast.Delete) != isinstance(first, ast.Delete))
+    first_deletes = isinstance(write.statements[0], ast.Delete)
+    other = next(statement for statement in write.statements if isinstance(statement, ast.Delete) != first_deletes)
     scope.fail(
         "D2",
         f"query `{query.name.text}` mixes inserts/updates and deletes; split into separate mutations",
@@ -45,12 +47,12 @@ def _check_d2(scope: Scope, query: ast.Query, write: ast.Write) -> None:
 
 
 def _target(scope: Scope, name: ast.Name) -> NodeType | EdgeType:
-    """The type a mutation addresses; where a node and an edge type share a name, the node type."""
-    found = scope.catalog.nodes.get(name.text) or scope.catalog.edges.get(name.text)
-    if found is None:
+    """Return the type that a mutation names; if a node and an edge type share the name, the node type."""
+    type_ = scope.catalog.nodes.get(name.text) or scope.catalog.edges.get(name.text)
+    if type_ is None:
         help_text = did_you_mean(name.text, [*scope.catalog.nodes, *scope.catalog.edges])
         scope.fail("T10", f"`{clip(name.text)}` is neither a node type nor an edge type", name.span, help_text)
-    return found
+    return type_
 
 
 def _check_assignments(scope: Scope, statement: ast.Insert | ast.Update) -> None:
@@ -69,7 +71,7 @@ def _check_not_empty(scope: Scope, statement: ast.Insert | ast.Update) -> None:
 
 def _assign(scope: Scope, owner: NodeType | EdgeType, assignment: ast.Assignment) -> ir.Assign:
     prop = _property(scope, owner, assignment.property)
-    value = assigned_value(scope, prop, assignment.value)
+    value = _end(scope, owner, prop, assignment.value) or assigned_value(scope, prop, assignment.value)
     return ir.Assign(prop.name, value, prop.type)
 
 
@@ -80,10 +82,22 @@ def _property(scope: Scope, owner: NodeType | EdgeType, name: ast.Name) -> Prope
     if prop is None:
         ends = tuple(_ENDS) if isinstance(owner, EdgeType) else ()
         help_text = did_you_mean(name.text, (*owner.properties, *ends))
+        if ends and name.text in ("src", "dst", "source", "target"):
+            help_text = "the ends of an edge are `from` and `to`"
         if name.text == "id":
             help_text = "the id is not a property; " + ("use `from` and `to`" if ends else "use the key or another property")
         scope.fail("T11", f"`{owner.name}` has no property `{clip(name.text)}`", name.span, help_text)
     return prop
+
+
+def _end(scope: Scope, owner: NodeType | EdgeType, prop: Property, value: ast.Value) -> ir.Expr | None:
+    """The end of an edge that is given as the key of its node instead of its id."""
+    if prop is not _ENDS.get(prop.name) or not isinstance(owner, EdgeType):
+        return None
+    node = scope.catalog.nodes[owner.source if prop.name == "from" else owner.target]
+    if node.key is None or len(node.key) != 1:
+        return None
+    return node_key(scope, node.properties[node.key[0]].type, value)
 
 
 def _insert(scope: Scope, statement: ast.Insert) -> ir.Insert:
@@ -134,4 +148,8 @@ def _predicate(scope: Scope, owner: NodeType | EdgeType, pred: ast.Predicate) ->
     prop = _property(scope, owner, pred.property)
     if prop.type.is_blob:
         scope.fail("T11", f"the Blob property `{prop.name}` cannot be used in a predicate", pred.property.span)
-    return predicate(scope, ir.PropertyRef("", prop.name, prop.type), prop, pred)
+    field = ir.PropertyRef("", prop.name, prop.type)
+    key = _end(scope, owner, prop, pred.value) if pred.operator in ("=", "!=") else None
+    if key is None:
+        return predicate(scope, field, prop, pred)
+    return ir.Compare(field, "=" if pred.operator == "=" else "!=", key)

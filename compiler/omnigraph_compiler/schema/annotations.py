@@ -1,4 +1,4 @@
-"""Annotations: what may stand on a type or property, and what it must look like."""
+"""Checks of annotations on types and properties."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Decorations:
     annotations: tuple[Annotation, ...] = ()
     rename_from: str | None = None
     marks: tuple[tuple[str, ast.At], ...] = ()
-    """`@key`, `@unique`, `@index` without parentheses, with their places."""
+    """`@key`, `@unique`, `@index` without parentheses, with their spans."""
     embed: tuple[Embed, ast.At] | None = None
     metric: str | None = None
     default: tuple[ast.LiteralValue, ast.At] | None = None
 
 
 def check_header(report: Reporter, owner: str, name: str, decorations: tuple[ast.Decoration, ...]) -> Decorations:
-    """Decorations of a node or edge header; `owner` is the word "node" or "edge"."""
+    """Check the decorations of a node or edge header; `owner` is the word "node" or "edge"."""
     _check_repeats(report, f"{owner} `{name}`", decorations)
-    kept: list[Annotation] = []
+    annotations: list[Annotation] = []
     rename_from = None
     for decoration in decorations:
         if decoration.name in (*MARKS, "embed"):
@@ -47,15 +47,15 @@ def check_header(report: Reporter, owner: str, name: str, decorations: tuple[ast
         if decoration.name == "rename_from":
             rename_from = _rename(report, decoration)
         else:
-            kept.append(_annotation(report, decoration))
-    return Decorations(_sorted(kept), rename_from)
+            annotations.append(_annotation(report, decoration))
+    return Decorations(_sorted(annotations), rename_from)
 
 
 def check_property(report: Reporter, owner: str, prop: ast.Property, decorations: tuple[ast.Decoration, ...]) -> Decorations:
-    """Decorations of one property; `owner` is "interface", "node" or "edge"."""
+    """Check the decorations of one property; `owner` is "interface", "node" or "edge"."""
     name, type_ = prop.name.text, prop.type.type
     _check_repeats(report, f"property `{name}`", decorations)
-    kept: list[Annotation] = []
+    annotations: list[Annotation] = []
     marks: list[tuple[str, ast.At]] = []
     rename_from = embed = metric = default = None
     for decoration in decorations:
@@ -76,10 +76,10 @@ def check_property(report: Reporter, owner: str, prop: ast.Property, decorations
         elif word == "default":
             default = (_default(report, decoration, name, type_), decoration.span)
         else:
-            kept.append(_annotation(report, decoration))
+            annotations.append(_annotation(report, decoration))
     if metric is None and type_.is_vector:
         metric = METRICS[0]
-    return Decorations(_sorted(kept), rename_from, tuple(marks), embed, metric, default)
+    return Decorations(_sorted(annotations), rename_from, tuple(marks), embed, metric, default)
 
 
 def _check_repeats(report: Reporter, target: str, decorations: tuple[ast.Decoration, ...]) -> None:
@@ -91,11 +91,11 @@ def _check_repeats(report: Reporter, target: str, decorations: tuple[ast.Decorat
 
 
 def _sorted(annotations: list[Annotation]) -> tuple[Annotation, ...]:
-    return tuple(sorted(annotations, key=lambda each: (each.name, repr(each.value), each.keywords)))
+    return tuple(sorted(annotations, key=lambda annotation: (annotation.name, repr(annotation.value), annotation.keywords)))
 
 
 def _split(report: Reporter, decoration: ast.Decoration) -> tuple[list[ast.Word | ast.Literal], dict[str, ast.Literal]]:
-    """Positional arguments (the grammar allows one, and first) and keyword arguments."""
+    """Return the positional arguments (the grammar allows one, in first place) and the keyword arguments."""
     positional: list[ast.Word | ast.Literal] = []
     keywords: dict[str, ast.Literal] = {}
     for argument in decoration.arguments or ():
@@ -168,9 +168,9 @@ def _metric(report: Reporter, decoration: ast.Decoration, name: str, type_: Prop
         report.fail("parse", f"@metric belongs to a Vector property, `{name}` is {type_}", decoration.span)
     value = positional[0].value if len(positional) == 1 and isinstance(positional[0], ast.Literal) else None
     if value not in METRICS or keywords:
-        given = f", found `{clip(str(_value(positional[0])))}`" if positional else ""
+        actual = f", found `{clip(str(_value(positional[0])))}`" if positional else ""
         quoted = ", ".join(f'"{metric}"' for metric in METRICS)
-        report.fail("parse", f"@metric takes one of {quoted}{given}", decoration.span)
+        report.fail("parse", f"@metric takes one of {quoted}{actual}", decoration.span)
     return str(value)
 
 

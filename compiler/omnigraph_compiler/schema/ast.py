@@ -58,7 +58,7 @@ class Decoration:
 
     name: str
     arguments: tuple[Argument, ...] | None
-    """None when there are no parentheses."""
+    """None if there are no parentheses."""
     span: At
 
 
@@ -67,7 +67,7 @@ class TypeRef:
     type: PropType
     span: At
     enum_source: tuple[str, ...] | None = None
-    """Enum values in the order in which they are written."""
+    """The enum values in source order."""
 
 
 @dataclass(frozen=True, slots=True)

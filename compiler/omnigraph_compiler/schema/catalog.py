@@ -1,22 +1,23 @@
 """The catalog: a checked schema as frozen values, with canonical JSON and a stable hash.
 
-Every type and property carries an *identity*, a number that survives renames and is never used again after a drop. Column
-order and the member order of composite keys are fixed when a type is created. None of these three is part of the schema
-hash: the hash says what a schema means, so comments, order, spelling and history do not change it.
+Every type and property has an *identity*, a number that survives renames and is never reused after a drop. Column order
+and the member order of composite keys are fixed when a type is created. None of these three is part of the schema hash: it
+covers only the meaning of a schema, so comments, order, spelling and history do not change it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from omnigraph_compiler.canonical import canonical_json, stable_hash
-from omnigraph_compiler.lexer import quote
-from omnigraph_compiler.schema.ast import LiteralValue
 from omnigraph_compiler.types import PropType
+
+if TYPE_CHECKING:
+    from omnigraph_compiler.schema.ast import LiteralValue
 
 FORMAT_VERSION = 1
 Columns: TypeAlias = tuple[str, ...]
@@ -25,7 +26,7 @@ Number: TypeAlias = int | float
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """An annotation kept as metadata."""
+    """An annotation that is stored as metadata."""
 
     name: str
     value: LiteralValue | None = None
@@ -41,7 +42,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """The text property a vector is computed from."""
+    """The text property from which a vector is computed."""
 
     source: str
     model: str | None = None
@@ -65,6 +66,8 @@ class CheckConstraint:
     pattern: str
 
     def display(self) -> str:
+        from omnigraph_compiler.lexer import quote
+
         return f"@check({self.property}, {quote(self.pattern)})"
 
 
@@ -79,10 +82,11 @@ class Cardinality:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of a type, with everything declared about it."""
+    """A property of a type, with its annotations."""
 
     name: str
     type: PropType
+    _: KW_ONLY
     identity: int = 0
     embed: Embed | None = None
     metric: str | None = None
@@ -108,21 +112,22 @@ class Property:
         return cls(
             entry["name"],
             PropType.from_dict(entry["type"]),
-            entry["identity"],
-            Embed(embed["source"], embed["model"]) if embed else None,
-            entry.get("metric"),
-            entry.get("default"),
-            tuple(Annotation.from_dict(each) for each in entry.get("annotations", ())),
+            identity=entry["identity"],
+            embed=Embed(embed["source"], embed["model"]) if embed else None,
+            metric=entry.get("metric"),
+            default=entry.get("default"),
+            annotations=tuple(Annotation.from_dict(annotation) for annotation in entry.get("annotations", ())),
         )
 
 
 @dataclass(frozen=True)
 class _Type:
-    """What interfaces, node types and edge types have in common."""
+    """The common fields of interfaces, node types and edge types."""
 
     name: str
     properties: Mapping[str, Property]
     """In column order."""
+    _: KW_ONLY
     identity: int = 0
     unique: tuple[Columns, ...] = ()
     index: tuple[Columns, ...] = ()
@@ -140,9 +145,9 @@ class _Type:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InterfaceType(_Type):
-    """An interface: properties that node types take over."""
+    """An interface: properties that node types inherit."""
 
     key: Columns | None = None
 
@@ -150,13 +155,13 @@ class InterfaceType(_Type):
         return self._common() | {"key": _optional_list(self.key)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NodeType(_Type):
-    """A node type: its own properties first, then those taken over from its interfaces."""
+    """A node type: its own properties first, then those inherited from its interfaces."""
 
     interfaces: tuple[str, ...] = ()
     key: Columns | None = None
-    """The key's members in the order in which a composite id lists them."""
+    """The members of the key, in the order of a composite id."""
     ranges: tuple[RangeConstraint, ...] = ()
     checks: tuple[CheckConstraint, ...] = ()
 
@@ -164,12 +169,12 @@ class NodeType(_Type):
         return self._common() | {
             "interfaces": list(self.interfaces),
             "key": _optional_list(self.key),
-            "ranges": [{"property": each.property, "low": each.low, "high": each.high} for each in self.ranges],
-            "checks": [{"property": each.property, "pattern": each.pattern} for each in self.checks],
+            "ranges": [{"property": range_.property, "low": range_.low, "high": range_.high} for range_ in self.ranges],
+            "checks": [{"property": check.property, "pattern": check.pattern} for check in self.checks],
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EdgeType(_Type):
     """An edge type, from one node type to another."""
 
@@ -187,7 +192,7 @@ class EdgeType(_Type):
 
 @dataclass(frozen=True)
 class Catalog:
-    """A schema whose declarations fit together. Make one with `compile_schema`."""
+    """A checked schema. Make one with `compile_schema`."""
 
     interfaces: Mapping[str, InterfaceType]
     nodes: Mapping[str, NodeType]
@@ -196,7 +201,7 @@ class Catalog:
 
     @cached_property
     def edges_by_word(self) -> Mapping[str, EdgeType]:
-        """Edge types by lower-cased name, as traversals look them up."""
+        """Edge types by lower-case name, for the case-insensitive look-up of traversals."""
         return MappingProxyType({name.lower(): edge for name, edge in self.edges.items()})
 
     def edge_by_word(self, word: str) -> EdgeType | None:
@@ -204,7 +209,7 @@ class Catalog:
 
     @cached_property
     def schema_hash(self) -> str:
-        """What the schema means, as 64 hex digits. Comments, order, spelling, renames and identities do not count."""
+        """A hash of the schema's meaning, 64 hex digits. Comments, order, spelling, renames and identities do not count."""
         return stable_hash(_meaning(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,9 +238,9 @@ class Catalog:
                 f"catalog format {entry.get('format_version')!r} is not {FORMAT_VERSION}; use a matching release"
             )
         return cls(
-            by_name(_read_interface(each) for each in entry["interfaces"]),
-            by_name(_read_node(each) for each in entry["nodes"]),
-            by_name(_read_edge(each) for each in entry["edges"]),
+            by_name(_read_interface(interface) for interface in entry["interfaces"]),
+            by_name(_read_node(node) for node in entry["nodes"]),
+            by_name(_read_edge(edge) for edge in entry["edges"]),
             entry["next_identity"],
         )
 
@@ -256,7 +261,7 @@ def number_text(value: Number) -> str:
 
 
 def format_float(value: float) -> str:
-    """A float as the grammar writes it: digits on both sides of the point, no exponent."""
+    """Format a float in the syntax of the grammar: digits on both sides of the point, no exponent."""
     from decimal import Decimal
 
     text = format(Decimal(repr(value)), "f")
@@ -271,10 +276,10 @@ def _read_common(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": entry["name"],
         "identity": entry["identity"],
-        "properties": by_name(Property.from_dict(each) for each in entry["properties"]),
+        "properties": by_name(Property.from_dict(prop) for prop in entry["properties"]),
         "unique": tuple(tuple(columns) for columns in entry["unique"]),
         "index": tuple(tuple(columns) for columns in entry["index"]),
-        "annotations": tuple(Annotation.from_dict(each) for each in entry["annotations"]),
+        "annotations": tuple(Annotation.from_dict(annotation) for annotation in entry["annotations"]),
     }
 
 
@@ -291,8 +296,8 @@ def _read_node(entry: dict[str, Any]) -> NodeType:
         **_read_common(entry),
         interfaces=tuple(entry["interfaces"]),
         key=_read_key(entry),
-        ranges=tuple(RangeConstraint(**each) for each in entry["ranges"]),
-        checks=tuple(CheckConstraint(**each) for each in entry["checks"]),
+        ranges=tuple(RangeConstraint(**range_) for range_ in entry["ranges"]),
+        checks=tuple(CheckConstraint(**check) for check in entry["checks"]),
     )
 
 
@@ -303,7 +308,7 @@ def _read_edge(entry: dict[str, Any]) -> EdgeType:
 
 
 def _meaning(value: Any) -> Any:
-    """A catalog's JSON without history and order."""
+    """Return the JSON of a catalog without identities, and with unordered lists sorted."""
     if isinstance(value, dict):
         skipped = ("identity", "next_identity", "format_version")
         entry = {name: _meaning(member) for name, member in value.items() if name not in skipped}

@@ -1,9 +1,9 @@
-"""Constraints: from their spellings to one normal form, with every rule about where they may stand."""
+"""Constraints: normalisation, and checks of the properties they name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NoReturn
 
 from omnigraph_compiler.diagnostics import Reporter, clip, did_you_mean
@@ -19,13 +19,14 @@ _EDGE_COLUMNS = ("src", "dst")
 
 @dataclass(slots=True)
 class ConstraintSet:
-    """Collects the constraints of one type; equal ones collapse."""
+    """Collects the constraints of one type; duplicates are dropped."""
 
     report: Reporter
     owner: str
     """The word "interface", "node" or "edge"."""
     type_name: str
     properties: Mapping[str, PropType]
+    _: KW_ONLY
     key: Columns | None = None
     unique: set[Columns] = field(default_factory=set)
     index: set[Columns] = field(default_factory=set)
@@ -33,14 +34,14 @@ class ConstraintSet:
     checks: set[CheckConstraint] = field(default_factory=set)
 
     def add_mark(self, kind: str, name: str, at: ast.At) -> None:
-        """A property-level `@key`, `@unique` or `@index`."""
+        """Add a property-level `@key`, `@unique` or `@index`."""
         type_ = self.properties[name]
         if kind == "index" and type_.is_list:
             self._fail(f"@index cannot stand on the list property `{name}`", at)
         self._add_columns(kind, (name,), at, {name: at})
 
     def add_body(self, decoration: ast.Decoration) -> None:
-        """A body-level constraint."""
+        """Add a body-level constraint."""
         kind = decoration.name
         if self.owner == "edge" and kind in ("key", "range", "check"):
             self._fail(
@@ -63,7 +64,7 @@ class ConstraintSet:
         return tuple(sorted(self.unique))
 
     def sorted_index(self) -> tuple[Columns, ...]:
-        """Declared indexes; a key implies one."""
+        """Return the declared indexes and the one that a key implies."""
         implied = set() if self.key is None else {self.key}
         return tuple(sorted(self.index | implied))
 

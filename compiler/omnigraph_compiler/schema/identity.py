@@ -1,4 +1,4 @@
-"""Entity ids: derived from key properties, the same way for every writer."""
+"""Entity ids, which every writer derives from the key properties in the same way."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from omnigraph_compiler.arguments import checked
 from omnigraph_compiler.diagnostics import CompileError, Diagnostic
 from omnigraph_compiler.schema.catalog import NodeType
 from omnigraph_compiler.values import canonical_text, stored_scalar
 
 
+@checked(node=NodeType, data=Mapping)
 def entity_id(node: NodeType, data: Mapping[str, Any]) -> str | None:
-    """The id of a keyed node from its properties as JSON values, or None when the type has no key.
+    """Return the id of a node from its properties as JSON values, or None if the type has no key.
 
     A single key is the canonical text of its value, a composite one a JSON array of the members' texts in the order fixed
     when the type was created. Raises `CompileError` of class `input` for a missing or unusable key value.
@@ -24,7 +26,11 @@ def entity_id(node: NodeType, data: Mapping[str, Any]) -> str | None:
     """
     if node.key is None:
         return None
-    texts = [_member(node, name, data.get(name)) for name in node.key]
+    try:
+        values = [(name, data.get(name)) for name in node.key]
+    except Exception as error:
+        raise CompileError(Diagnostic("input", f"`data` cannot be read: {type(error).__name__}")) from error
+    texts = [_member(node, name, value) for name, value in values]
     if len(texts) == 1:
         return texts[0]
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))

@@ -1,8 +1,8 @@
-"""Migration planning: what it takes to go from an accepted schema to a desired one.
+"""Migration planning: the steps from an accepted schema to a desired one.
 
-Types and properties are followed by identity. A declaration keeps the identity of the accepted one of the same name, or of
-the one its `@rename_from` names; anything else is new. The plan carries the desired catalog with these identities, with
-old columns first and key members in their frozen order.
+Types and properties are matched by identity. A declaration takes the identity of the accepted one of the same name, or of
+the one that its `@rename_from` names; anything else is new. The plan contains the desired catalog with these identities,
+with old columns first and key members in their fixed order.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from omnigraph_compiler.arguments import checked
 from omnigraph_compiler.schema.catalog import (
     Annotation,
     Cardinality,
@@ -57,7 +58,7 @@ class MigrationPlan:
 
     steps: tuple[Step, ...]
     catalog: Catalog
-    """The desired catalog with identities carried over; what a graph would accept."""
+    """The desired catalog with the identities of the accepted one."""
 
     @property
     def supported(self) -> bool:
@@ -65,14 +66,14 @@ class MigrationPlan:
 
     @property
     def metadata_only(self) -> bool:
-        """Whether no table is touched, so that the plan may be applied beside other branches."""
+        """True if no step changes a table, so that other branches do not block the plan."""
         return all(is_metadata_only(step) for step in self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         return {"supported": self.supported, "steps": [step_dict(step) for step in self.steps]}
 
     def render(self) -> str:
-        """The plan for people: one line per step with its code, then a verdict."""
+        """Return the plan as text: one line per step with its code, then a verdict."""
         if not self.steps:
             return "nothing to do: the schemas mean the same"
         refused = sum(isinstance(step, UnsupportedChange) for step in self.steps)
@@ -84,6 +85,7 @@ class MigrationPlan:
         return "\n".join([*(step_line(step) for step in self.steps), "", verdict])
 
 
+@checked(old=Catalog, new=Catalog)
 def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
     """Plan the migration between two catalogs. A bad `@rename_from` raises `CompileError` of class `catalog`.
 
@@ -101,14 +103,14 @@ def plan_migration(old: Catalog, new: Catalog) -> MigrationPlan:
         ("edge", old.edges, resolution.catalog.edges),
     )
     for kind, accepted, desired in groups:
-        by_identity = {each.identity: each for each in accepted.values()}
+        by_identity = {type_.identity: type_ for type_ in accepted.values()}
         for name in sorted(desired):
             before = by_identity.pop(desired[name].identity, None)
             if before is None:
                 steps.append(AddType(kind, name))
             else:
                 steps += _type_steps(kind, before, desired[name], resolution)
-        steps += [_dropped(kind, each.name) for each in sorted(by_identity.values(), key=lambda each: each.name)]
+        steps += [_dropped(kind, name) for name in sorted(type_.name for type_ in by_identity.values())]
     return MigrationPlan(tuple(steps), resolution.catalog)
 
 
@@ -152,7 +154,7 @@ def _structure(entity: str, before: AnyType, after: AnyType, resolution: Resolut
 
 
 def _renames(before: Mapping[str, Property], after: Mapping[str, Property]) -> dict[str, str]:
-    """Old property name to new, for the properties that are still there."""
+    """Map old property names to new ones, for the properties that remain."""
     names = {prop.identity: prop.name for prop in after.values()}
     return {prop.name: names[prop.identity] for prop in before.values() if prop.identity in names}
 
@@ -161,11 +163,11 @@ def _renames(before: Mapping[str, Property], after: Mapping[str, Property]) -> d
 
 
 def _notes(annotations: Iterable[Annotation]) -> dict[str, Any]:
-    return {each.name: each.value for each in annotations if each.name in _NOTES}
+    return {annotation.name: annotation.value for annotation in annotations if annotation.name in _NOTES}
 
 
 def _others(annotations: Iterable[Annotation]) -> list[Annotation]:
-    return [each for each in annotations if each.name not in _NOTES]
+    return [annotation for annotation in annotations if annotation.name not in _NOTES]
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Metadata:
@@ -234,7 +236,7 @@ def _embed(prop: Property, renamed: Mapping[str, str]) -> tuple[str, str | None]
 def _constraint_steps(
     kind: TypeKind, entity: str, before: AnyType, after: AnyType, renamed: Mapping[str, str], dropped: set[str]
 ) -> Iterator[Step]:
-    """Additions by their text, then refusals. A constraint on a dropped property goes with the property."""
+    """Yield additions, sorted by text, then unsupported removals. A dropped property takes its constraints with it."""
     old = _constraints(before, renamed, dropped)
     new = _constraints(after, {}, set())
     for text in sorted(new.keys() - old.keys()):
@@ -257,8 +259,8 @@ def _removed(entity: str, type_name: str, constraint: str) -> Step:
 
 
 def _constraints(type_: AnyType, renamed: Mapping[str, str], dropped: set[str]) -> dict[str, bool]:
-    """Canonical text of each constraint but keys and cardinalities, and whether adding it checks existing rows."""
-    found: dict[str, bool] = {}
+    """Map the text of each constraint, except key and cardinality, to True if adding it checks existing rows."""
+    validates: dict[str, bool] = {}
     key = getattr(type_, "key", None)
 
     def current(columns: Columns) -> Columns:
@@ -266,15 +268,15 @@ def _constraints(type_: AnyType, renamed: Mapping[str, str], dropped: set[str]) 
 
     for columns in type_.unique:
         if not dropped & set(columns):
-            found[constraint_display("unique", current(columns))] = True
+            validates[constraint_display("unique", current(columns))] = True
     for columns in type_.index:
         implied = key is not None and set(columns) == set(key)
         if not implied and not dropped & set(columns):
-            found[constraint_display("index", current(columns))] = False
+            validates[constraint_display("index", current(columns))] = False
     if isinstance(type_, NodeType):
         rules: tuple[RangeConstraint | CheckConstraint, ...] = (*type_.ranges, *type_.checks)
         for rule in rules:
             if rule.property not in dropped:
                 (name,) = current((rule.property,))
-                found[replace(rule, property=name).display()] = True
-    return found
+                validates[replace(rule, property=name).display()] = True
+    return validates

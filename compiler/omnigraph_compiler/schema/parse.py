@@ -7,14 +7,14 @@ from typing import Any
 from lark import Token
 
 from omnigraph_compiler.diagnostics import clip, did_you_mean
+from omnigraph_compiler.lark_driver import LanguageParser, Rejection, SyntaxBuilder, span
 from omnigraph_compiler.lexer import unquote
-from omnigraph_compiler.parsing import LanguageParser, Rejection, SyntaxBuilder, span
 from omnigraph_compiler.schema import ast
-from omnigraph_compiler.types import BASE_TYPES, MAX_VECTOR_DIMENSION, PropType
+from omnigraph_compiler.types import BASE_TYPES, MAX_VECTOR_DIMENSION, PropType, foreign_type_help
 
 
 def parse_schema(text: str) -> ast.Schema:
-    """Parse a `.pg` file; the first thing that does not fit raises a parse error."""
+    """Parse a `.pg` file. The first syntax error raises a `CompileError` of class `parse`."""
     schema: ast.Schema = _PARSER.parse(text)
     return schema
 
@@ -151,13 +151,14 @@ def _base_type(token: Token) -> str:
     raise Rejection(
         f"unknown property type `{clip(str(token))}`",
         span(token),
-        did_you_mean(str(token), (*BASE_TYPES, "Vector"))
+        foreign_type_help(token)
+        or did_you_mean(str(token), (*BASE_TYPES, "Vector"))
         or f"the types are {', '.join(BASE_TYPES)}, Vector(n), enum(...) and lists",
     )
 
 
 def vector_dimension(size: int, at: ast.At) -> int:
-    """A checked vector dimension; shared with query parameters."""
+    """Check a vector dimension and return it; query parameters use it too."""
     if size < 1:
         raise Rejection(f"Vector dimension must be at least 1, found {size}", at)
     if size > MAX_VECTOR_DIMENSION:

@@ -1,8 +1,8 @@
 """Syntax check for `@check` patterns.
 
-Patterns are evaluated by RE2, a linear-time engine without look-around and back-references. The compiler may not depend on
-it, so this module accepts the patterns RE2 accepts (tests compare the two) and says what is wrong with the others. RE2 also
-refuses patterns whose program grows too large; the bound here is an estimate that stays on the safe side of it.
+RE2, a linear-time engine without look-around and back-references, evaluates the patterns. The compiler may not depend on
+it, so this module accepts the patterns that RE2 accepts (tests compare the two) and explains the errors of the others. RE2
+also rejects patterns whose program grows too large; the limit here is a conservative estimate of that.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def check_pattern(pattern: str) -> None:
 
 
 class _Part(NamedTuple):
-    """A checked piece of a pattern: the largest product of nested repetitions inside, and an estimate of its size."""
+    """A checked part of a pattern: its largest product of nested repetitions, and an estimate of its size."""
 
     repeats: int
     size: int
@@ -105,7 +105,7 @@ class _Checker:
             repeat = self._repetition(char)
             if repeat is None:
                 atom = self._atom(char)
-                if atom is not None:  # flags and empty quotations are not repeated; what stands before them is
+                if atom is not None:  # a repetition after flags or an empty quotation applies to the atom before them
                     parts.append(atom)
             else:
                 if not parts:
@@ -126,18 +126,18 @@ class _Checker:
         return _Part(max((part.repeats for part in parts), default=1), size)
 
     def _repetition(self, char: str) -> tuple[int, int] | None:
-        """(times, length) when a repetition operator starts here; a brace that is none is an ordinary character."""
+        """Return (times, length) of a repetition operator at this position, or None; any other brace is a character."""
         if char in "*+?":
             return 1, 1
-        found = _REPEAT.match(self.text, self.at) if char == "{" else None
-        if found is None or max(len(found[1]), len(found[3] or "")) > _REPEAT_DIGITS:
+        match = _REPEAT.match(self.text, self.at) if char == "{" else None
+        if match is None or max(len(match[1]), len(match[3] or "")) > _REPEAT_DIGITS:
             return None
-        low, _, high = found.groups()
+        low, _, high = match.groups()
         if int(low) > _MAX_REPEAT or int(high or low) > _MAX_REPEAT:
             raise PatternError(f"repetitions may not exceed {_MAX_REPEAT}", self.at)
         if high and int(high) < int(low):
             raise PatternError("the upper bound of a repetition is below the lower one", self.at)
-        return max(int(high or low), 1), len(found.group())
+        return max(int(high or low), 1), len(match.group())
 
     def _atom(self, char: str) -> _Part | None:
         if char == "(":
@@ -175,10 +175,10 @@ class _Checker:
         self.at += 1
         return inner
 
-    def _group_name(self, found: re.Match[str]) -> None:
-        name = found.group(1)
+    def _group_name(self, match: re.Match[str]) -> None:
+        name = match.group(1)
         if not name or not all(char == "_" or char.isalnum() for char in name):
-            raise PatternError(f"`{name}` is not a group name", found.start())
+            raise PatternError(f"`{name}` is not a group name", match.start())
 
     def _escape(self) -> _Part | None:
         start = self.at
@@ -200,7 +200,7 @@ class _Checker:
         return _Part(1, 1)
 
     def _literal_escape(self) -> str:
-        """An escape that stands for one character; returns the character."""
+        """Read an escape sequence of one character and return the character."""
         start = self.at
         char = self.text[start + 1 : start + 2]
         if char in _SIMPLE_ESCAPES and char:
@@ -224,11 +224,11 @@ class _Checker:
         raise PatternError(f"unknown escape `\\{char}`", start)
 
     def _property(self) -> None:
-        found = re.compile(r"\\[pP](?:\{\^?([A-Za-z_]*)\}|([A-Z]))").match(self.text, self.at)
-        name = found.group(1) or found.group(2) if found else None
-        if found is None or (name not in _CATEGORIES and name not in _SCRIPTS):
+        match = re.compile(r"\\[pP](?:\{\^?([A-Za-z_]*)\}|([A-Z]))").match(self.text, self.at)
+        name = match.group(1) or match.group(2) if match else None
+        if match is None or (name not in _CATEGORIES and name not in _SCRIPTS):
             raise PatternError(f"unknown character property `{self.text[self.at : self.at + 12]}`", self.at)
-        self.at = found.end()
+        self.at = match.end()
 
     def _class(self) -> _Part:
         start = self.at

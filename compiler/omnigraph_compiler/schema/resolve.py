@@ -1,4 +1,4 @@
-"""Identities across schema versions: which desired declaration continues which accepted one."""
+"""Identities across schema versions: matches desired declarations with accepted ones."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _KINDS = ("interface", "node", "edge")
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The desired catalog with identities, and where the accepted node types went."""
+    """The desired catalog with identities, and the new names of the accepted node types."""
 
     catalog: Catalog
     node_names: Mapping[str, str]
-    """Accepted node type name to desired name, for the types that are still there."""
+    """Accepted node type name to desired name, for the types that remain."""
 
 
 def resolve(old: Catalog, new: Catalog) -> Resolution:
-    """Give every declaration of the desired catalog its identity; raise for rename hints that make no sense."""
+    """Assign an identity to every declaration of the desired catalog. Raises `CompileError` for invalid rename hints."""
     counter = iter(range(old.next_identity, 2**62))
     interfaces = _resolve_group("interface", old, old.interfaces, new.interfaces, new, counter)
     nodes = _resolve_group("node", old, old.nodes, new.nodes, new, counter)
@@ -63,14 +63,14 @@ def _type_origin(kind: str, old: Catalog, accepted: Mapping[str, _T], type_: _T)
     _fail(f'@rename_from("{hint}") on {kind} `{type_.name}`: the accepted schema has no {kind} `{hint}`')
 
 
-def _check_claims(what: str, origins: Mapping[str, str | None]) -> None:
+def _check_claims(subject: str, origins: Mapping[str, str | None]) -> None:
     claimed: dict[str, str] = {}
     for name in sorted(origins):
         origin = origins[name]
         if origin is None:
             continue
         if origin in claimed:
-            _fail(f"two {what} claim the identity of `{origin}`: `{claimed[origin]}` and `{name}`")
+            _fail(f"two {subject} claim the identity of `{origin}`: `{claimed[origin]}` and `{name}`")
         claimed[origin] = name
 
 
@@ -99,7 +99,7 @@ def _property_origin(kind: str, old: Catalog, new: Catalog, before: _T | None, a
     if hint in accepted:
         return hint
     if _is_injected(new, after, prop):
-        return None  # the hint is the interface's; this node has nothing of that name to carry over
+        return None  # the hint belongs to the interface; this node has no property of that name to rename
     place = f"{kind} `{after.name}`, property `{prop.name}`"
     if before is None:
         _fail(f'@rename_from("{hint}") on {place}: `{after.name}` is new, so there is nothing to rename')
@@ -113,23 +113,23 @@ def _is_injected(new: Catalog, after: InterfaceType | NodeType | EdgeType, prop:
     if not isinstance(after, NodeType):
         return False
     declared = (new.interfaces[name].properties.get(prop.name) for name in after.interfaces)
-    return any(each is not None and each.rename_from == prop.rename_from for each in declared)
+    return any(other is not None and other.rename_from == prop.rename_from for other in declared)
 
 
 def _column_order(
     accepted: Mapping[str, Property], declared: Mapping[str, Property], numbered: Mapping[str, Property]
 ) -> list[Property]:
-    """Columns that exist already keep their order; new ones follow as declared."""
+    """Return existing columns in their order, then new ones as declared."""
     by_identity = {prop.identity: prop for prop in numbered.values()}
-    kept = [by_identity[prop.identity] for prop in accepted.values() if prop.identity in by_identity]
-    names = {prop.name for prop in kept}
-    return kept + [numbered[name] for name in declared if name not in names]
+    existing = [by_identity[prop.identity] for prop in accepted.values() if prop.identity in by_identity]
+    names = {prop.name for prop in existing}
+    return existing + [numbered[name] for name in declared if name not in names]
 
 
 def _key_order(before: NodeType, after: NodeType) -> tuple[str, ...] | None:
-    """Key members in the order frozen when the type was created, under their present names."""
+    """Return the key members in the order fixed when the type was created, with their current names."""
     if before.key is None or after.key is None:
         return after.key
     names = {prop.identity: prop.name for prop in after.properties.values()}
-    frozen = tuple(names.get(before.properties[name].identity, "") for name in before.key)
-    return frozen if set(frozen) == set(after.key) else after.key
+    fixed = tuple(names.get(before.properties[name].identity, "") for name in before.key)
+    return fixed if set(fixed) == set(after.key) else after.key

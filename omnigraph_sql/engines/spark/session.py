@@ -1,11 +1,9 @@
-"""Spark sessions that are set up for graphs: UTC, Arrow, filters that reach the tables, and quiet."""
+"""Spark sessions configured for graphs: UTC, Arrow, filter push-down, and no log output."""
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import shutil
 import sys
 import tempfile
 import warnings
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_sql.engines.spark.java import ensure_java
 from omnigraph_sql.errors import Configuration
+from omnigraph_sql.runtime.shutdown import remove_at_shutdown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +28,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-"""What reading and writing graphs relies on, in every session."""
+"""Settings that reading and writing graphs requires."""
 LOCAL: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,9 +38,8 @@ LOCAL: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "4",
     "spark.hadoop.fs.defaultFS": "file:///",
 }
-"""What suits one machine that only this process uses."""
-# Without an appender Spark takes the file for missing, and reads its own. The gateway of Python would announce that it logs
-# more than the rest.
+"""Settings for Spark on this machine, used by this process alone."""
+# Without an appender, Spark ignores the file and reads its own. The gateway of Python logs at another level than the rest.
 _SILENCE = """\
 rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
@@ -65,14 +63,14 @@ def require_pyspark() -> None:
 
 @contextmanager
 def quiet_import() -> Iterator[None]:
-    """PySpark warns about newer versions of pandas when it is imported, and when it first makes use of one."""
+    """Ignore the warnings about newer versions of pandas that PySpark emits at its import and its first use of pandas."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
 
 
 def require_connect() -> None:
-    """Raise if the packages are not installed that Spark Connect needs beside PySpark."""
+    """Raise if a package that Spark Connect needs beside PySpark is not installed."""
     for name in ("grpc", "grpc_status", "google.rpc", "zstandard"):
         try:
             import_module(name)
@@ -82,20 +80,20 @@ def require_connect() -> None:
 
 
 def running_session() -> SparkSession:
-    """The Spark session that is there already, as it is; else a new one, as `session` makes it."""
+    """Return the running Spark session unchanged, else a new one from `session`."""
     require_pyspark()
-    return _running() or session()
+    return _existing_session() or session()
 
 
-def _running() -> SparkSession | None:
-    """The session of this process, whichever thread made it."""
+def _existing_session() -> SparkSession | None:
+    """Return the session of this process, whichever thread created it."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession, is_remote
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    # In another thread than the one that made it, a session is there and is not the active one.
+    # A session is active only in the thread that created it.
     if is_remote():
         with suppress(RuntimeError):
             return SparkSession.active()
@@ -106,32 +104,46 @@ def _running() -> SparkSession | None:
 def session(
     master: str | None = None, *, app_name: str = "omnigraph", config: Mapping[str, Any] | None = None
 ) -> SparkSession:
-    """A Spark session that reads and writes graphs, or the one that is running already.
+    """Open a Spark session that reads and writes graphs, or return the one that is running already.
 
-    `master` is `local[2]`, `spark://HOST:PORT` and the like, or `sc://HOST:PORT` for a server of Spark Connect. Without it
-    what `spark-submit`, SPARK_REMOTE or MASTER say holds, else this machine with all its cores. `config` adds settings.
+    Args:
+        master: `local[2]`, `spark://HOST:PORT` and the like, or `sc://HOST:PORT` for a server of Spark Connect. Without it
+            the settings of `spark-submit`, SPARK_REMOTE or MASTER apply, else this machine with all its cores.
+        app_name: the name of the application.
+        config: further settings of Spark.
+
+    Returns:
+        The session.
+
+    Raises:
+        Configuration: the package `pyspark` or Java is not installed.
+
+    Example:
+        >>> spark = og.spark.session("local[2]")
+        >>> spark.read.format("omnigraph").option("type", "Port").load(graph.uri).count()
+        2
     """
     require_pyspark()
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark\..*")
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    running = _running()
-    # A server has settings of its own that its clients cannot set; these are those that they can.
+    running = _existing_session()
+    # A client can set only some of the settings of a Spark Connect server; these are among them.
     builder = _new_builder(master) if running is None else type(running).builder
     builder = builder.appName(app_name)
     settings = dict(SETTINGS)
-    if running is None and _is_here(master):
-        settings |= _here()
+    if running is None and _is_local(master):
+        settings |= _local_settings()
     for key, value in (settings | dict(config or {})).items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
-        # To start Java this process is forked, which Lance warns of; the child becomes another program at once.
+        # Starting Java forks this process, which Lance warns about; the child calls exec at once.
         warnings.simplefilter("ignore")
         return builder.getOrCreate()
 
 
 def _new_builder(master: str | None) -> Any:
-    """What makes the first session of this process."""
+    """Return a builder for the first session of this process."""
     from pyspark.sql import SparkSession
 
     remote = _remote(master)
@@ -140,35 +152,35 @@ def _new_builder(master: str | None) -> Any:
     if remote is None or remote.startswith("local"):
         ensure_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = _chosen(master)
+    chosen = _master_url(master)
     if remote is not None:
         return SparkSession.builder.remote(remote)
     return SparkSession.builder if chosen is None else SparkSession.builder.master(chosen)
 
 
 def _remote(master: str | None) -> str | None:
-    """The address for Spark Connect, if that is asked for; one that begins with `local` starts a server of its own."""
+    """Return the address for Spark Connect, or None; an address that begins with `local` starts a server."""
     if master is not None:
         return master if master.startswith("sc://") else None
     return os.environ.get("SPARK_REMOTE") or None
 
 
-def _chosen(master: str | None) -> str | None:
-    """Where Spark runs; None if whoever started this program has said so."""
+def _master_url(master: str | None) -> str | None:
+    """Return the master URL; None if `spark-submit` has set it."""
     return master or os.environ.get("MASTER") or (None if _is_submitted() else "local[*]")
 
 
-def _is_here(master: str | None) -> bool:
-    """Whether everything runs on this machine."""
-    return (_remote(master) or _chosen(master) or "").startswith("local")
+def _is_local(master: str | None) -> bool:
+    """True if Spark runs on this machine."""
+    return (_remote(master) or _master_url(master) or "").startswith("local")
 
 
-def _here() -> dict[str, str]:
-    """Settings of a Spark on this machine, which is quiet and leaves nothing behind."""
+def _local_settings() -> dict[str, str]:
+    """Return the settings for Spark on this machine: no output, and all files in a temporary directory."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")
     os.environ.setdefault("SPARK_CONF_DIR", str(_quiet_conf()))
-    scratch = _scratch()
+    scratch = _temporary_directory()
     settings = dict(LOCAL)
     if os.environ["PYSPARK_PYTHON"] == sys.executable:
         settings["spark.python.daemon.module"] = "omnigraph_sql.spark.daemon"
@@ -176,20 +188,20 @@ def _here() -> dict[str, str]:
 
 
 def _is_submitted() -> bool:
-    """Whether `spark-submit` started this program, and so has said where it runs."""
+    """True if `spark-submit` started this program."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @cache
-def _scratch() -> Path:
-    made = Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+def _temporary_directory() -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
+    remove_at_shutdown(directory)
+    return directory
 
 
 @cache
 def _quiet_conf() -> Path:
-    made = _scratch() / "conf"
-    made.mkdir()
-    (made / "log4j2.properties").write_text(_SILENCE)
-    return made
+    directory = _temporary_directory() / "conf"
+    directory.mkdir()
+    (directory / "log4j2.properties").write_text(_SILENCE)
+    return directory

@@ -1,4 +1,4 @@
-"""Values on their way into Spark and back. What it has no type for is widened, and what comes back is as it was."""
+"""Conversion of Arrow arrays for Spark and back: types that Spark lacks are widened, and restored in the results."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph_sql.engines.scope import Array
+from omnigraph_sql.binding.context import Array
 
 _WIDE = pa.decimal128(20, 0)
 
 
 @cache
 def widened_type(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type in which Spark takes values of a type."""
+    """Return the Arrow type in which Spark accepts values of a type."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(pa.field("element", widened_type(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, widened_type(each.type)) for each in kind])
+        return pa.struct([pa.field(field.name, widened_type(field.type)) for field in kind])
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC")
     return {
@@ -34,7 +34,7 @@ def widened_type(kind: pa.DataType) -> pa.DataType:
 
 
 def widened(array: Array) -> Array:
-    """The same values in the type in which Spark takes them."""
+    """Convert an array to the type in which Spark accepts it."""
     kind, wide = array.type, widened_type(array.type)
     if kind == wide:
         return array
@@ -50,7 +50,7 @@ def widened(array: Array) -> Array:
 
 
 def restored(array: Array, kind: pa.DataType) -> Array:
-    """Values that come from Spark in the type that they had."""
+    """Convert an array from Spark back to its original type."""
     if array.type == kind:
         return array
     if pa.types.is_null(array.type):
@@ -65,19 +65,19 @@ def restored(array: Array, kind: pa.DataType) -> Array:
 
 
 def _fixed(array: Array, kind: pa.FixedSizeListType) -> Array:
-    """Lists that all have the same length, or are null: null takes room for its numbers, too."""
+    """Convert lists of equal length or null to fixed-size lists, in which a null occupies as many values as a list."""
     values = restored(array.flatten(), kind.value_type)
     if not array.null_count:
         return pa.FixedSizeListArray.from_arrays(values, type=kind)
-    known = array.is_valid().to_numpy(zero_copy_only=False)
+    is_list = array.is_valid().to_numpy(zero_copy_only=False)
     places = np.full((len(array), kind.list_size), -1)
-    places[known] = np.arange(len(values)).reshape(-1, kind.list_size)
+    places[is_list] = np.arange(len(values)).reshape(-1, kind.list_size)
     taken = values.take(pa.array(places.ravel(), mask=places.ravel() < 0))
     return pa.FixedSizeListArray.from_arrays(taken, type=kind, mask=_mask(array))
 
 
 def _unsliced(array: Array) -> tuple[npt.NDArray[np.int64], Array]:
-    """The offsets of lists, from 0 on, and the values of all of them."""
+    """Return the offsets of lists, starting at 0, and their values."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     return offsets - offsets[0], array.values.slice(offsets[0], offsets[-1] - offsets[0])
 
@@ -87,19 +87,19 @@ def _mask(array: Array) -> Array | None:
 
 
 def argument(scalar: pa.Scalar) -> Any:
-    """A value for a parameter of a statement: what Python has for it, or a column that makes a list."""
+    """Convert a scalar to the value of a statement's parameter: a Python value, or a column expression for a list."""
     value = scalar.as_py()
     if isinstance(value, list):
         from pyspark.sql import functions
 
-        return functions.array(*(functions.lit(_element(each)) for each in scalar.values))
+        return functions.array(*(functions.lit(_element(element)) for element in scalar.values))
     if isinstance(value, int) and pa.types.is_uint64(scalar.type):
         return decimal.Decimal(value)
-    # Spark counts the days of a Python date before 1582 by another calendar, those of a text by ours.
+    # Spark converts a Python date before 1582 by the Julian calendar, and a text by the Gregorian one.
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def _element(scalar: pa.Scalar) -> Any:
-    """A value in a list, whose elements must have one type from the start: a decimal has that of its digits."""
-    found = argument(scalar)
-    return str(found) if isinstance(found, decimal.Decimal) else found
+    """Convert an element of a list. All elements must have one type, so a decimal becomes a text."""
+    value = argument(scalar)
+    return str(value) if isinstance(value, decimal.Decimal) else value

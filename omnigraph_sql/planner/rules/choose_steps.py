@@ -1,18 +1,19 @@
-"""Which variable to begin with, and in which order to follow the traversals."""
+"""The order of the steps: the variable to begin with, and the order of the traversals."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from omnigraph_compiler import ir
+from omnigraph_compiler.deadline import check_deadline
 from omnigraph_sql.planner.estimate import Estimate
 from omnigraph_sql.planner.logical import (
-    Close,
-    Hop,
+    CloseStep,
+    HopStep,
     Link,
     Logical,
-    Meet,
-    Negation,
+    MeetStep,
+    NegatedPattern,
     Pattern,
     Restrict,
     Scan,
@@ -25,14 +26,14 @@ from omnigraph_sql.planner.logical import (
 )
 
 _UNFOLDED = 3.0
-"""A row out of a list is taken to cost so many times as much as one that a function gives: a guess, not measured."""
+"""The cost of a row out of a list, in rows that a function gives: a guess, not measured."""
 _WALKED = 0.25
-"""From this share of the edges on, reading all of them is as good as following them from node to node."""
+"""The share of the edges from which on reading all of them is as good as following them from node to node."""
 
 
 def choose_steps(query: Logical, estimate: Estimate) -> Logical:
     """The steps that match the pattern of a query."""
-    supports = {each.variable: estimate.support(each, query.branches(each.variable)) for each in query.pattern.vertices}
+    supports = {vertex.variable: estimate.support(vertex, vertex.branches) for vertex in query.pattern.vertices}
     order = _Order(query.pattern, estimate, supports)
     return replace(query, steps=order.steps()).with_note(f"begins with {order.began}")
 
@@ -42,6 +43,7 @@ class _Order:
     pattern: Pattern
     estimate: Estimate
     supports: dict[str, float]
+    _: KW_ONLY
     bound: set[str] = field(default_factory=set)
     """Node and edge variables that the rows have."""
     made: list[Step] = field(default_factory=list)
@@ -56,17 +58,18 @@ class _Order:
             if self.pattern.has_vertex(name) and not self.pattern.vertex(name).is_free:
                 self.made.append(Restrict(self._planned(self.pattern.vertex(name))))
         self._conditions()
-        while left or not {each.variable for each in self.pattern.vertices} <= self.bound:
+        while left or not {vertex.variable for vertex in self.pattern.vertices} <= self.bound:
             left = self._next(left)
             self._conditions()
-        self.made += [Without(self._negation(each)) for each in self.pattern.negations]
+        self.made += [Without(self._negation(negation)) for negation in self.pattern.negations]
         return tuple(self.made)
 
     def _conditions(self) -> None:
-        """Conditions as soon as the rows have what they ask about."""
-        ready = [each for each in self.waiting if used_by(each) <= self.bound and (self.made or self.pattern.seeds)]
-        self.made += [Where(each) for each in ready]
-        self.waiting = [each for each in self.waiting if each not in ready]
+        """Add conditions as soon as the rows have their variables."""
+        has_rows = bool(self.made or self.pattern.seeds)
+        ready = [condition for condition in self.waiting if has_rows and used_by(condition) <= self.bound]
+        self.made += [Where(condition) for condition in ready]
+        self.waiting = [condition for condition in self.waiting if condition not in ready]
 
     def _next(self, left: list[Link]) -> list[Link]:
         closing = next((link for link in left if set(link.ends) <= self.bound), None)
@@ -76,14 +79,14 @@ class _Order:
         open_ = [link for link in left if set(link.ends) & self.bound]
         if not open_:
             return self._start(left)
-        link = min(open_, key=lambda each: self._step_from(each, self.bound))
+        link = min(open_, key=lambda candidate: self._step_from(candidate, self.bound))
         end = next(name for name in link.ends if name not in self.bound)
         return self._arrive(link, end, open_, left)
 
     def _start(self, left: list[Link]) -> list[Link]:
-        free = [each for each in self.pattern.vertices if each.variable not in self.bound]
-        linked = [each for each in free if any(each.variable in link.ends for link in left)]
-        vertex = min(linked or free, key=lambda each: (self._cost_from(each, left), each.variable))
+        free = [vertex for vertex in self.pattern.vertices if vertex.variable not in self.bound]
+        linked = [vertex for vertex in free if any(vertex.variable in link.ends for link in left)]
+        vertex = min(linked or free, key=lambda candidate: (self._cost_from(candidate, left), candidate.variable))
         edges = self._edges_instead(vertex, left)
         if edges is not None:
             source, target = (self.pattern.vertex(name) for name in edges.ends)
@@ -97,14 +100,15 @@ class _Order:
         return left
 
     def _cost_from(self, start: Vertex, left: list[Link]) -> float:
-        """The rows that all steps would make together, beginning with a vertex."""
+        """The number of rows that all steps together would make, beginning with a vertex."""
         bound, waiting = {*self.bound, start.variable}, list(left)
         rows = cost = self.supports[start.variable]
         while True:
+            check_deadline()
             open_ = [link for link in waiting if set(link.ends) & bound]
             if not open_:
                 return cost
-            link = min(open_, key=lambda each: self._step_from(each, bound))
+            link = min(open_, key=lambda candidate: self._step_from(candidate, bound))
             growth, _ = self._step_from(link, bound)
             start_name = next(name for name in link.ends if name in bound)
             functional = link.is_hop and self.estimate.facts.is_functional(link.edge, link.seen_from(start_name))
@@ -123,7 +127,7 @@ class _Order:
         return self.estimate.fan_out(link, near, far) * left, link.target
 
     def _edges_instead(self, vertex: Vertex, left: list[Link]) -> Link | None:
-        """An edge table to begin with, where following its edges from the nodes would touch most of them anyway."""
+        """The edge table to begin with, where following its edges from the nodes would touch most of them anyway."""
         for link in left:
             if link.edge_variable is None or link.direction == "both" or link.source == link.target:
                 continue
@@ -136,26 +140,26 @@ class _Order:
     def _arrive(self, link: Link, end: str, open_: list[Link], left: list[Link]) -> list[Link]:
         vertex = self._planned(self.pattern.vertex(end))
         start = link.other(end)
-        partner = next((each for each in open_ if each is not link and end in each.ends and each.is_hop), None)
+        partner = next((other for other in open_ if other is not link and end in other.ends and other.is_hop), None)
         self.bound.add(end)
         if link.is_hop and partner is not None:
-            self.made.append(Meet((link, partner), vertex))
-            return [each for each in left if each is not link and each is not partner]
+            self.made.append(MeetStep((link, partner), vertex))
+            return [other for other in left if other is not link and other is not partner]
         functional = link.is_hop and self.estimate.facts.is_functional(link.edge, link.seen_from(start))
-        self.made.append(Hop(link, start, vertex, functional))
+        self.made.append(HopStep(link, start, vertex, functional))
         if link.edge_variable is not None:
             self.bound.add(link.edge_variable)
-        return [each for each in left if each is not link]
+        return [other for other in left if other is not link]
 
     def _close(self, link: Link) -> None:
-        self.made.append(Close(link))
+        self.made.append(CloseStep(link))
         if link.edge_variable is not None:
             self.bound.add(link.edge_variable)
 
     def _planned(self, vertex: Vertex) -> Vertex:
-        return replace(vertex, negations=tuple(self._negation(each) for each in vertex.negations))
+        return replace(vertex, negations=tuple(map(self._negation, vertex.negations)))
 
-    def _negation(self, negation: Negation) -> Negation:
+    def _negation(self, negation: NegatedPattern) -> NegatedPattern:
         pattern = negation.pattern
-        supports = {each.variable: self.estimate.nodes(each) for each in pattern.vertices}
+        supports = {vertex.variable: self.estimate.nodes(vertex) for vertex in pattern.vertices}
         return replace(negation, steps=_Order(pattern, self.estimate, supports).steps())

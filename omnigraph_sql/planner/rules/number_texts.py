@@ -1,6 +1,6 @@
-"""Groups by texts as groups by numbers.
+"""Groups by texts become groups by dictionary codes.
 
-Several texts have one number together: an engine finds the group of a number several times as fast as that of two.
+The codes of several texts are combined into one number: an engine groups by one number several times as fast as by two.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from omnigraph_sql.planner.logical import Logical, Pattern
 from omnigraph_sql.storage.columns import arrow_type
 
 _MANY = 4096
-"""Fewer rows than this are grouped as they are."""
+"""Fewer rows than this are grouped by text."""
 _MOST = 2**62
-"""What all texts together need fewer numbers than."""
+"""The limit of the combined code."""
 
 
 def number_texts(query: Logical, estimate: Estimate) -> Logical:
-    """A text to group by is told by its number among those of its column, where numbering them is less than the rows are."""
+    """Group string keys by dictionary code where the dictionary is smaller than the expected number of rows."""
     if not isinstance(query.output, ir.Aggregate) or not all(map(query.pattern.has_vertex, _variables(query.output))):
         return query
     rows = _rows(query.pattern, estimate)
-    found = [
+    texts = [
         expr
         for item in query.output.items
         if isinstance(expr := item.expr, ir.PropertyRef)
         and arrow_type(expr.type) == pa.string()
         and rows > max(_MANY, estimate.size(query.pattern.vertex(expr.variable)))
     ]
-    numbered = tuple(dict.fromkeys(found))
-    numbers = math.prod(estimate.size(query.pattern.vertex(each.variable)) + 1 for each in numbered)
+    numbered = tuple(dict.fromkeys(texts))
+    numbers = math.prod(estimate.size(query.pattern.vertex(text.variable)) + 1 for text in numbered)
     if not numbered or numbers >= _MOST:
         return query
-    names = ", ".join(f"${each.variable}.{each.property}" for each in numbered)
+    names = ", ".join(f"${text.variable}.{text.property}" for text in numbered)
     return replace(query, numbered=numbered).with_note(f"groups by numbers of {names}")
 
 
@@ -46,7 +46,7 @@ def _variables(output: ir.Aggregate) -> set[str]:
 
 
 def _rows(pattern: Pattern, estimate: Estimate) -> float:
-    """How many rows to expect."""
+    """The expected number of rows."""
     rows = 1.0
     for vertex in pattern.vertices:
         rows *= estimate.nodes(vertex)

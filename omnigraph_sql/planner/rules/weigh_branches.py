@@ -1,9 +1,9 @@
-"""Aggregates do not walk along branches that they only count: weights are sent along them instead.
+"""Aggregates by message passing: branches that a query only counts or sums are pruned, and weights are sent along them.
 
-The variables that a query groups by, with the traversals between them, stay. Whatever hangs on them by single hops is taken
-off; a row then counts as often as the branches on its nodes can be matched. A sum over a property somewhere in a branch is
-a weight, too. A node that hangs on two others by a hop each becomes the number of their common neighbours; one that hangs on
-another by several hops, the number of nodes within reach.
+The variables that a query groups by stay, with the traversals between them. Subtrees of single hops are pruned; a row then
+counts as often as the branches of its nodes can be matched. A sum over a property in a branch is a weight, too. A node that
+is one hop from each of two others becomes the number of their common neighbours; one that is several hops from another, the
+number of nodes within reach.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import partial
 from omnigraph_compiler import Catalog, ir
 from omnigraph_sql.planner.estimate import Estimate, is_walkable, key_values
 from omnigraph_sql.planner.logical import Link, Logical, Pattern, Tree, Vertex, components, used_by, variables_of
-from omnigraph_sql.planner.pruning import Pruned, prune
+from omnigraph_sql.planner.prune import Pruned, prune
 
 _WEIGHABLE = ("count", "sum", "avg")
 
 
 def weigh_branches(query: Logical, estimate: Estimate) -> Logical:
-    """Take branches off the pattern of a query that aggregates."""
+    """Prune branches from the pattern of a query that aggregates."""
     if not isinstance(query.output, ir.Aggregate) or not query.pattern.links:
         return query
     may_count = partial(_may_count, _aggregated(query.output), estimate.catalog)
@@ -33,16 +33,15 @@ def weigh_branches(query: Logical, estimate: Estimate) -> Logical:
         cheap = _cheaper_walked(pruned, query, query.output, estimate) - needed
     if not pruned.branches and not pruned.forks and not pruned.spreads:
         return query
-    vertices = tuple(each for each in query.pattern.vertices if each.variable in pruned.left)
-    found = replace(
-        query,
-        pattern=replace(query.pattern, vertices=vertices, links=tuple(pruned.links)),
-        hanging=tuple((name, tuple(branches)) for name, branches in pruned.branches.items() if name in pruned.left),
-        forks=tuple(pruned.forks),
-        spreads=tuple(pruned.spreads),
+    vertices = tuple(
+        replace(vertex, branches=tuple(pruned.branches.get(vertex.variable, ())))
+        for vertex in query.pattern.vertices
+        if vertex.variable in pruned.left
     )
-    gone = sorted({each.variable for each in query.pattern.vertices} - pruned.left)
-    return found.with_note(f"weights instead of walks: {', '.join(f'${name}' for name in gone)}")
+    pattern = replace(query.pattern, vertices=vertices, links=tuple(pruned.links))
+    weighted = replace(query, pattern=pattern, forks=tuple(pruned.forks), spreads=tuple(pruned.spreads))
+    gone = sorted({vertex.variable for vertex in query.pattern.vertices} - pruned.left)
+    return weighted.with_note(f"weights instead of walks: {', '.join(f'${name}' for name in gone)}")
 
 
 def _calls(output: ir.Aggregate) -> list[ir.AggregateCall]:
@@ -50,7 +49,7 @@ def _calls(output: ir.Aggregate) -> list[ir.AggregateCall]:
 
 
 def _aggregated(output: ir.Aggregate) -> set[str] | None:
-    """The variables of which a property is aggregated; None if rows that match in no way would be seen in an aggregate."""
+    """The variables of which a property is aggregated; None if an aggregate would show rows without a match."""
     calls = _calls(output)
     if any(call.function in ("min", "max") for call in calls):
         return None
@@ -58,7 +57,7 @@ def _aggregated(output: ir.Aggregate) -> set[str] | None:
 
 
 def _may_count(aggregated: set[str] | None, catalog: Catalog, link: Link, tree: Tree) -> bool:
-    """Whether the matches of what a link leads to may be counted for each row."""
+    """True if the matches of the tree behind a link may be counted for each row."""
     if aggregated is None or any(tree.find(variable) for variable in aggregated):
         return False
     edge = catalog.edges[link.edge]
@@ -91,14 +90,14 @@ def _needed(query: Logical, output: ir.Aggregate) -> set[str]:
 
 
 def _with_roots(pattern: Pattern, needed: set[str], estimate: Estimate) -> set[str]:
-    """For a component of which nothing is needed, the vertex to which it is cheapest to send everything."""
-    found = set(needed)
+    """Add, for each component of which nothing is needed, the vertex to which it is cheapest to send all weights."""
+    roots = set(needed)
     for component in components(pattern):
-        names = {each.variable for each in component}
-        if not names & found:
-            best = min(component, key=lambda vertex: (_cost(pattern, needed, vertex, estimate), vertex.variable))
-            found.add(best.variable)
-    return found
+        names = {vertex.variable for vertex in component}
+        if not names & roots:
+            best = min(component, key=lambda root: (_cost(pattern, needed, root, estimate), root.variable))
+            roots.add(best.variable)
+    return roots
 
 
 def _cost(pattern: Pattern, needed: set[str], root: Vertex, estimate: Estimate) -> float:
@@ -111,25 +110,25 @@ def _cost(pattern: Pattern, needed: set[str], root: Vertex, estimate: Estimate) 
         for link in pruned.links
         if root.variable in link.ends
     ]
-    reached = sum(estimate.fan_out(link, root, other) for link, other in others)  # whatever is allowed of it
+    reached = sum(estimate.fan_out(link, root, other) for link, other in others)  # conditions of the other end do not count
     return weighed + estimate.finding(root) + rows * (1.0 + reached)
 
 
-def _cheaper_walked(found: Pruned, query: Logical, output: ir.Aggregate, estimate: Estimate) -> set[str]:
-    """The variables of branches along which few rows walk sooner than something is sent to all nodes.
+def _cheaper_walked(pruned: Pruned, query: Logical, output: ir.Aggregate, estimate: Estimate) -> set[str]:
+    """The variables of branches that few rows walk along more cheaply than weights are sent to all nodes.
 
-    What is only counted is walked along for few rows anyway, if all conditions on the way are plain.
+    Binding walks along branches that are only counted anyway, for few rows, if all conditions on the way are plain.
     """
     pattern, summed = query.pattern, _aggregated(output) or set()
     rows = 1.0
-    for name in found.left:
-        rows *= estimate.support(pattern.vertex(name), found.branches.get(name, ()))
-    for link in found.links:
+    for name in pruned.left:
+        rows *= estimate.support(pattern.vertex(name), pruned.branches.get(name, ()))
+    for link in pruned.links:
         start, end = pattern.vertex(link.source), pattern.vertex(link.target)
         rows *= estimate.fan_out(link, start, end) / max(1.0, estimate.nodes(end))
     return {
         name
-        for parent, branches in found.branches.items()
+        for parent, branches in pruned.branches.items()
         for branch in branches
         if not is_walkable((branch,)) or any(branch.tree.find(variable) for variable in summed)
         if max(rows, 1.0) * estimate.walking(branch, pattern.vertex(parent)) < estimate.sending(branch)

@@ -1,4 +1,4 @@
-"""A negation that only asks whether some branch can be matched is answered by a weight of zero."""
+"""A negation whose pattern is branches of one vertex holds where their weight is zero."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from omnigraph_sql.planner.estimate import Estimate, is_walkable
 from omnigraph_sql.planner.logical import Branch, Logical, Pattern, Vertex
-from omnigraph_sql.planner.pruning import prune
+from omnigraph_sql.planner.prune import prune
 
 
 def weigh_negations(query: Logical, estimate: Estimate) -> Logical:
-    """Give negations that hang on one variable the branches they ask about."""
+    """Turn the patterns of negations into branches of their only seed."""
     vertices = tuple(_weighed(vertex, estimate) for vertex in query.pattern.vertices)
     if vertices == query.pattern.vertices:
         return query
-    found = replace(query, pattern=replace(query.pattern, vertices=vertices))
-    return found.with_note("negations are weights of zero")
+    weighed = replace(query, pattern=replace(query.pattern, vertices=vertices))
+    return weighed.with_note("negations are weights of zero")
 
 
 def _weighed(vertex: Vertex, estimate: Estimate) -> Vertex:
@@ -30,7 +30,7 @@ def _weighed(vertex: Vertex, estimate: Estimate) -> Vertex:
 
 
 def _branches(pattern: Pattern) -> tuple[Branch, ...] | None:
-    """What hangs on the only seed of a body, if that is all there is to it."""
+    """The branches of the only seed of a body, if the body is nothing else."""
     (seed,) = pattern.seeds
     if pattern.filters or pattern.negations or not pattern.vertex(seed).is_free:
         return None

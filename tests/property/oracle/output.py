@@ -30,7 +30,10 @@ class Output:
 
     @property
     def limit(self) -> int | None:
-        return None if self.read.limit is None else self.read.limit.count
+        count = None if self.read.limit is None else self.read.limit.count
+        if count is None or isinstance(count, int):
+            return count
+        return int(self.expressions.params[count.name].data)
 
     @property
     def is_ordered(self) -> bool:

@@ -296,36 +296,33 @@ def test_the_first_of_several_requests_that_fails_ends_the_call() -> None:
 # The deadline
 
 
+@pytest.mark.hangs_after(60)
 def test_the_deadline_ends_a_request() -> None:
-    started = time.monotonic()
-    error = fails(Provider(usual=Reply(body={}, pause=20.0)), deadline_ms=300)
+    error = fails(Provider(usual=Reply(body={}, pause=600.0)), deadline_ms=300)
 
-    assert time.monotonic() - started < 10
     assert (error.attempts, error.retryable) == (1, True)
     assert "gave no complete answer within" in error.message
     assert error.message.endswith("; the deadline of 0.3 s allows no further attempt")
 
 
+@pytest.mark.hangs_after(60)
 def test_the_deadline_counts_the_pauses() -> None:
     provider = Provider(usual=Reply(500, {}))
-    started = time.monotonic()
 
     error = fails(provider, attempts=50, backoff_ms=100, deadline_ms=1000)
 
-    assert time.monotonic() - started < 10
     assert error.attempts == len(provider.seen) < 6
     assert (error.status, error.retryable) == (500, True)
 
 
+@pytest.mark.hangs_after(60)
 def test_a_pause_beyond_the_deadline_is_not_begun() -> None:
     provider = Provider(usual=Reply(429, {}, {"Retry-After": "3600"}))
-    started = time.monotonic()
 
-    error = fails(provider, deadline_ms=5000)
+    error = fails(provider, deadline_ms=500_000)
 
-    assert time.monotonic() - started < 4
     assert len(provider.seen) == 1
-    assert error.message == "the embedding provider openai answered 429; the deadline of 5 s allows no further attempt"
+    assert error.message == "the embedding provider openai answered 429; the deadline of 500 s allows no further attempt"
     assert error.retryable
 
 
@@ -336,33 +333,31 @@ def test_there_need_not_be_a_deadline() -> None:
     assert len(provider.seen) == 3
 
 
+@pytest.mark.hangs_after(60)
 @pytest.mark.parametrize(
     "drip",
     [
-        Raw((b"HTTP/1.1 200 OK\r\nX-Slow: ", *[b"x"] * 300), pause=0.05),
-        Raw((b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n", *[b" "] * 300), pause=0.05),
-        Raw((b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n"] * 300), pause=0.05),
+        Raw((b"HTTP/1.1 200 OK\r\nX-Slow: ", *[b"x"] * 12_000), pause=0.05),
+        Raw((b"HTTP/1.1 200 OK\r\nContent-Length: 12000\r\n\r\n", *[b" "] * 12_000), pause=0.05),
+        Raw((b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n"] * 12_000), pause=0.05),
     ],
     ids=["headers", "body", "chunks"],
 )
 def test_a_trickle_does_not_stretch_the_time(drip: Raw) -> None:
-    started = time.monotonic()
-
+    """All of it takes ten minutes."""
     error = fails(Provider(usual=drip), timeout_ms=400, attempts=1)
 
-    assert time.monotonic() - started < 8  # all of it would take 15 s
     assert error.message == "the embedding provider openai gave no complete answer within 0.4 s"
 
 
+@pytest.mark.hangs_after(60)
 def test_a_failed_call_does_not_wait_for_the_others() -> None:
     def uneven(body: Any) -> Reply:
         is_first = "text 0" in body["input"]
-        return Reply(400, {"error": "no"}, pause=0.3) if is_first else Reply(429, {}, {"Retry-After": "30"})
+        return Reply(400, {"error": "no"}, pause=0.3) if is_first else Reply(429, {}, {"Retry-After": "600"})
 
-    started = time.monotonic()
-    error = fails(Provider(usual=uneven), texts=[f"text {number}" for number in range(200)])
+    error = fails(Provider(usual=uneven), texts=[f"text {number}" for number in range(200)], deadline_ms=0)
 
-    assert time.monotonic() - started < 15
     assert error.status == 400
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from omnigraph_compiler import compile_schema
 from omnigraph_sql.embeddings import Client, Embedder, resolve
-from omnigraph_sql.embeddings.choosing import Select, choose
-from omnigraph_sql.embeddings.records import LINE_BYTES, Mode, RecordRewriter, Tally, read_lines
+from omnigraph_sql.embeddings.records import LINE_BYTES, EmbeddingCounts, Mode, RecordRewriter, read_lines
+from omnigraph_sql.embeddings.selection import Select, choose
 from omnigraph_sql.errors import BadRequest, NotFound, OmnigraphError, ResourceLimit, ValidationFailed
 
 CATALOG = compile_schema(
@@ -109,7 +109,7 @@ def test_what_was_done_is_counted() -> None:
 
     list(work.rewrite(line.encode() for line in lines))
 
-    assert work.tally == Tally(records=4, chosen=3, embedded=3, removed=0, without_text=2)
+    assert work.tally == EmbeddingCounts(records=4, chosen=3, embedded=3, removed=0, without_text=2)
 
 
 def test_many_records_keep_their_order() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph_sql.embeddings import Client, Embeddings, Settings, is_configured, is_enabled, resolve
+from omnigraph_sql.embeddings import Client, Embeddings, EmbeddingSettings, is_configured, is_enabled, resolve
 from omnigraph_sql.errors import BadRequest, Configuration
 
 SECRET = "sk-live-0123456789"
@@ -20,7 +20,9 @@ SECRET = "sk-live-0123456789"
 def test_defaults_of_the_providers(provider: str, keys: list[str], model: str, base_url: str) -> None:
     settings = resolve(provider, environ=dict.fromkeys(keys, SECRET))
 
-    assert settings == Settings(provider, model, base_url, SECRET, 30_000, 60_000, 4, 200)
+    assert settings == EmbeddingSettings(
+        provider, model, base_url=base_url, api_key=SECRET, timeout_ms=30_000, deadline_ms=60_000, attempts=4, backoff_ms=200
+    )
 
 
 def test_the_default_provider_prefers_the_key_made_for_it() -> None:
@@ -42,12 +44,12 @@ def test_the_default_provider_says_which_keys_it_takes() -> None:
         resolve(environ={"OPENAI_API_KEY": " "})
 
     assert caught.value.hint == (
-        "set OPENROUTER_API_KEY or OPENAI_API_KEY; a server of your own that asks for none takes any text"
+        "set OPENROUTER_API_KEY or OPENAI_API_KEY; a server of your own that needs no key accepts any text"
     )
 
 
 def test_the_mock_needs_nothing() -> None:
-    assert resolve("mock", environ={}) == Settings("mock", "mock")
+    assert resolve("mock", environ={}) == EmbeddingSettings("mock", "mock")
 
 
 ENVIRONMENT = {
@@ -63,7 +65,16 @@ ENVIRONMENT = {
 
 
 def test_everything_can_be_set_in_the_environment() -> None:
-    assert resolve(environ=ENVIRONMENT) == Settings("gemini", "tiny", "http://localhost:8080/v1", SECRET, 10, 0, 1, 5)
+    assert resolve(environ=ENVIRONMENT) == EmbeddingSettings(
+        "gemini",
+        "tiny",
+        base_url="http://localhost:8080/v1",
+        api_key=SECRET,
+        timeout_ms=10,
+        deadline_ms=0,
+        attempts=1,
+        backoff_ms=5,
+    )
 
 
 def test_the_process_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +97,16 @@ def test_arguments_win_over_the_environment() -> None:
         environ=ENVIRONMENT,
     )
 
-    assert settings == Settings("openai", "large", "https://example.org", "given", 1, 2, 3, 4)
+    assert settings == EmbeddingSettings(
+        "openai",
+        "large",
+        base_url="https://example.org",
+        api_key="given",
+        timeout_ms=1,
+        deadline_ms=2,
+        attempts=3,
+        backoff_ms=4,
+    )
 
 
 def test_an_unknown_provider_is_refused_with_a_proposal() -> None:
@@ -146,7 +166,7 @@ def test_a_number_that_makes_no_sense_is_replaced_by_the_default(variable: str, 
     for value in values:
         with pytest.warns(UserWarning, match=variable):
             settings = resolve("openai", api_key=SECRET, environ={variable: value})
-        assert getattr(settings, field) == getattr(Settings, field)
+        assert getattr(settings, field) == getattr(EmbeddingSettings, field)
 
 
 @pytest.mark.parametrize("setting", [{"timeout_ms": 0}, {"deadline_ms": -1}, {"attempts": 0}, {"backoff_ms": -1}])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph_sql.embeddings.splicing import with_members
+from omnigraph_sql.embeddings.json_splice import with_members
 
 NAMES = st.sampled_from(["a", "b", "data", 'quo"te', "back\\slash", "ключ", ""])
 VALUES = st.recursive(

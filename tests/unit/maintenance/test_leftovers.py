@@ -11,14 +11,16 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors, failpoints
+from omnigraph_sql.choices import LoadMode
 from omnigraph_sql.maintenance.cleanup import CleanupStat
-from omnigraph_sql.storage.detached import commit_view
 from omnigraph_sql.storage.handles import StagedHandle
+from omnigraph_sql.storage.preview_versions import commit_view
+from omnigraph_sql.writes.distributed.load import begin_table, finish_table, publish_remote
+from omnigraph_sql.writes.distributed.task import write_rows
+from omnigraph_sql.writes.load.staged_load import StagedLoad
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.remote import begin_table, finish_table, publish_remote
-from omnigraph_sql.writes.remote_rows import write_rows
-from omnigraph_sql.writes.staged import StagedLoad
 from tests.crash.world import INSERT, abandon, armed, assert_settled, names, node, reopened, run_child, seeded
+from tests.internals import store_of
 
 EVERYTHING = timedelta(0)
 DAY = 86_400
@@ -56,7 +58,7 @@ def of(stats: list[CleanupStat], key: str = "node:Person") -> CleanupStat:
 
 
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
-def test_a_staged_load_survives_every_cleanup_and_is_published(graph: og.Graph, root: Path, mode: str) -> None:
+def test_a_staged_load_survives_every_cleanup_and_is_published(graph: og.Graph, root: Path, mode: LoadMode) -> None:
     for name in ("one", "two"):
         graph.mutate(INSERT, params={"name": name})
     people = [node("Person", name=name, age=1) for name in ("ann", "bob", "cleo")]
@@ -96,13 +98,13 @@ def test_a_staged_load_can_be_looked_at_while_the_version_below_it_goes(graph: o
 
 
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
-def test_a_job_of_many_processes_survives_cleanups_between_its_tasks(graph: og.Graph, root: Path, mode: str) -> None:
+def test_a_job_of_many_processes_survives_cleanups_between_its_tasks(graph: og.Graph, root: Path, mode: LoadMode) -> None:
     columns = pa.schema([("name", pa.string())])
-    table = begin_table(graph._engine, "job", "Person", columns, mode=mode, branch="main")
+    table = begin_table(store_of(graph), "job", "Person", columns, mode=mode, branch="main")
 
     def task(number: int, *people: str) -> object:
         worker = og.connect(root, read_only=True)
-        return write_rows(worker._engine, table, [pa.record_batch({"name": list(people)})], number)
+        return write_rows(worker._store, table, [pa.record_batch({"name": list(people)})], number)
 
     parts = [task(0, "ann", "bob") if mode != "append" else task(0, "dora")]
     graph.mutate(INSERT, params={"name": "meanwhile"})
@@ -110,12 +112,12 @@ def test_a_job_of_many_processes_survives_cleanups_between_its_tasks(graph: og.G
     assert graph.snapshot(version=table.manifest_version).entries["node:Person"].version < min(_versions(graph))
     parts.append(task(1, "eve"))
     graph.cleanup(older_than=EVERYTHING)
-    finish_table(graph._engine, table, parts)  # type: ignore[arg-type]
+    finish_table(store_of(graph), table, parts)  # type: ignore[arg-type]
     graph.cleanup(older_than=EVERYTHING)
     if mode == "overwrite":
         graph.mutate('query q() { delete Person where name = "meanwhile" }')
 
-    published = publish_remote(graph._engine, "job", Provenance("Load", None))
+    published = publish_remote(store_of(graph), "job", Provenance("Load", None))
 
     assert published.commit is not None
     added = {"eve"} | ({"dora"} if mode == "append" else set())
@@ -130,28 +132,28 @@ def _versions(graph: og.Graph) -> list[int]:
 
 
 def test_a_job_longer_than_the_grace_keeps_what_its_first_tasks_wrote(graph: og.Graph, root: Path) -> None:
-    table = begin_table(graph._engine, "job", "Person", pa.schema([("name", pa.string())]), mode="append", branch="main")
-    first = write_rows(graph._engine, table, [pa.record_batch({"name": ["cleo"]})], 0)
+    table = begin_table(store_of(graph), "job", "Person", pa.schema([("name", pa.string())]), mode="append", branch="main")
+    first = write_rows(store_of(graph), table, [pa.record_batch({"name": ["cleo"]})], 0)
     age(root, 30, "nodes/*/data/*", "_staged/job/*")
-    second = write_rows(graph._engine, table, [pa.record_batch({"name": ["dora"]})], 1)
+    second = write_rows(store_of(graph), table, [pa.record_batch({"name": ["dora"]})], 1)
 
     graph.cleanup(older_than=EVERYTHING)
-    finish_table(graph._engine, table, [first, second])
-    publish_remote(graph._engine, "job", Provenance("Load", None))
+    finish_table(store_of(graph), table, [first, second])
+    publish_remote(store_of(graph), "job", Provenance("Load", None))
 
     assert names(reopened(root)) == ["ann", "bob", "cleo", "dora"]
 
 
 def test_a_large_upsert_of_a_task_survives_a_cleanup(graph: og.Graph, root: Path) -> None:
-    table = begin_table(graph._engine, "job", "Person", pa.schema([("name", pa.string())]), mode="merge", branch="main")
+    table = begin_table(store_of(graph), "job", "Person", pa.schema([("name", pa.string())]), mode="merge", branch="main")
     many = [f"p{number:05}" for number in range(20_000)]
-    part = write_rows(graph._engine, table, [pa.record_batch({"name": ["ann", *many]})], 0)
+    part = write_rows(store_of(graph), table, [pa.record_batch({"name": ["ann", *many]})], 0)
     assert part.joined is not None, "the task has joined its rows with the table"
 
     graph.mutate(INSERT, params={"name": "meanwhile"})
     graph.cleanup(older_than=EVERYTHING)
-    finish_table(graph._engine, table, [part])
-    publish_remote(graph._engine, "job", Provenance("Load", None))
+    finish_table(store_of(graph), table, [part])
+    publish_remote(store_of(graph), "job", Provenance("Load", None))
 
     assert names(reopened(root)) == ["ann", "bob", "meanwhile", *many]
     assert_settled(graph)
@@ -201,8 +203,8 @@ def test_a_staged_load_older_than_the_grace_is_gone_and_says_so(graph: og.Graph,
 def test_the_directories_of_staged_loads_go_after_the_grace(graph: og.Graph, root: Path) -> None:
     graph.create_branch("draft")
     old = graph.stage([node("Person", name="cleo")], mode="append", branch="draft")
-    table = begin_table(graph._engine, "job", "Person", pa.schema([("name", pa.string())]), mode="append", branch="main")
-    write_rows(graph._engine, table, [pa.record_batch({"name": ["dora"]})], 0)
+    table = begin_table(store_of(graph), "job", "Person", pa.schema([("name", pa.string())]), mode="append", branch="main")
+    write_rows(store_of(graph), table, [pa.record_batch({"name": ["dora"]})], 0)
     age(root, 8, "_staged/*/*", "nodes/*/data/*")
     young = graph.stage([node("Person", name="eve")], mode="append", branch="draft")
 
@@ -210,7 +212,7 @@ def test_the_directories_of_staged_loads_go_after_the_grace(graph: og.Graph, roo
 
     assert [path.name for path in (root / "_staged").iterdir()] == [young.load_id]
     assert (of(stats, "_staged").files_removed, of(stats).files_removed) == (3, 1)
-    for attempt in (lambda: graph.publish(old), lambda: publish_remote(graph._engine, "job", Provenance("Load", None))):
+    for attempt in (lambda: graph.publish(old), lambda: publish_remote(store_of(graph), "job", Provenance("Load", None))):
         with pytest.raises(errors.NotFound):
             attempt()
     assert graph.publish(young) is not None
@@ -220,8 +222,8 @@ def test_the_directories_of_staged_loads_go_after_the_grace(graph: og.Graph, roo
 def test_the_view_of_a_process_that_died_goes_after_the_grace(graph: og.Graph, root: Path) -> None:
     staged = graph.stage([node("Person", name="cleo")], mode="append")
     written = StagedHandle.from_dict(staged.tables[0].staged or {})
-    below = graph._engine.storage.open_head(written.path, None)
-    commit_view(graph._engine.storage, below, written, staged.load_id, owns_files=False)
+    below = store_of(graph).storage.open_head(written.path, None)
+    commit_view(store_of(graph).storage, below, written, staged.load_id, owns_files=False)
     assert any("/d" in name for name in files(graph))
     graph.cleanup(older_than=EVERYTHING)
     assert any("/d" in name for name in files(graph))
@@ -280,7 +282,7 @@ def test_what_versions_name_stays_however_old_it_is(root: Path) -> None:
 
     stats = graph.cleanup(keep=10)
 
-    assert of(stats, "node:Picture") == CleanupStat("node:Picture")
+    assert of(stats, "node:Picture") == CleanupStat(table_key="node:Picture")
     assert files(graph, "node:Picture") == before
     again = og.connect(root)
     for branch, expected in (("main", ["a", "d"]), ("draft", ["a"])):

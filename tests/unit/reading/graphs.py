@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from omnigraph_compiler import compile_schema
-from omnigraph_sql.writes.reading import Reject, TableBatch, read_records
+from omnigraph_sql.writes.readers import Reject, TableBatch, read_records
 
 SCHEMA = """
 node Port {

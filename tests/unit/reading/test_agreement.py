@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnigraph_compiler import EdgeType
-from omnigraph_sql.writes.reading import Limits, Reject
-from omnigraph_sql.writes.reading.fast import FastReader, Lines
-from omnigraph_sql.writes.reading.layout import Layout
+from omnigraph_sql.writes.readers import ReaderLimits, Reject
+from omnigraph_sql.writes.readers.block_parser import BlockParser, Lines
+from omnigraph_sql.writes.readers.layout import Layout
 from tests.unit.reading.graphs import CATALOG, alone, lane, many_of_it, node, port, read, rows_by_line
 
 ULID = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
@@ -202,7 +202,7 @@ WELL_FORMED = {
 @pytest.mark.parametrize("name", WELL_FORMED)
 def test_well_formed_records_need_no_second_look(name: str) -> None:
     texts = [f"{line}\n".encode() for line in WELL_FORMED[name]] * 100
-    reader = FastReader(Layout(CATALOG.nodes[name]), Limits())
+    reader = BlockParser(Layout(CATALOG.nodes[name]), ReaderLimits())
 
     result = reader.read(Lines(pa.array(texts, pa.binary()), np.arange(1, len(texts) + 1)))
 
@@ -213,7 +213,7 @@ def test_well_formed_records_need_no_second_look(name: str) -> None:
 def test_few_records_go_the_exact_way_because_of_a_faulty_one() -> None:
     texts = [f"{port(code=f'p{number}')}\n".encode() for number in range(10_000)]
     texts[5000] = b'{"type": "Port", "data": {"code": 5}}\n'
-    reader = FastReader(Layout(CATALOG.nodes["Port"]), Limits())
+    reader = BlockParser(Layout(CATALOG.nodes["Port"]), ReaderLimits())
 
     result = reader.read(Lines(pa.array(texts, pa.binary()), np.arange(10_000)))
 

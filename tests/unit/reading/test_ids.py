@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from omnigraph_compiler import compile_schema, entity_id
 from omnigraph_sql import ulid
-from omnigraph_sql.writes.reading import read_records, read_tables
+from omnigraph_sql.writes.readers import read_records, read_tables
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "String": st.text(max_size=10),

@@ -215,7 +215,7 @@ def test_rejects_are_reported_and_the_others_kept(crowd: int) -> None:
     assert [(reject.line, reject.rule) for reject in rejects] == [
         (crowd + 1, "json"),
         (crowd + 2, "type"),
-        (2 * crowd + 3, "record"),
+        (2 * crowd + 3, "required"),
         (2 * crowd + 4, "id"),
     ]
     assert rejects[1].to_dict() == {

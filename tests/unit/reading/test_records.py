@@ -17,7 +17,7 @@ import pytest
 from omnigraph_compiler import compile_schema
 from omnigraph_sql.errors import BadRequest, ResourceLimit
 from omnigraph_sql.storage.columns import table_schema
-from omnigraph_sql.writes.reading import Limits, Reject, read_records
+from omnigraph_sql.writes.readers import ReaderLimits, Reject, read_records
 from tests.unit.reading.graphs import (
     CATALOG,
     both_ways,
@@ -243,7 +243,7 @@ def test_what_is_no_source_is_refused(source: object) -> None:
 @pytest.mark.parametrize("batch_bytes", [50, 1 << 20])
 def test_a_line_has_a_ceiling(batch_bytes: int) -> None:
     line = port(code="x" * 100)
-    limits = Limits(line_bytes=len(line))
+    limits = ReaderLimits(line_bytes=len(line))
     text = f"{line}\r\n{line} \n{line}\n"
 
     assert len(rows_by_line(read(f"{line}\r\n{line}", limits=limits, batch_bytes=batch_bytes))) == 2
@@ -254,7 +254,7 @@ def test_a_line_has_a_ceiling(batch_bytes: int) -> None:
 
 @pytest.mark.parametrize("batch_bytes", [16, 1000, 1 << 20])
 def test_a_line_without_end_is_not_gathered(batch_bytes: int) -> None:
-    limits = Limits(line_bytes=1000)
+    limits = ReaderLimits(line_bytes=1000)
     text = f"{port(code='A')}\n{'x' * 50_000}\n{port(code='B')}\n{'y' * 5000}"
     rejects: list[Reject] = []
     found = rows_by_line(read(text, limits=limits, batch_bytes=batch_bytes, on_reject=rejects.append))
@@ -281,7 +281,7 @@ def test_structural_characters_have_a_ceiling() -> None:
 
 @both_ways
 def test_a_blob_has_a_ceiling(surround: Surround) -> None:
-    limits = Limits(blob_bytes=4)
+    limits = ReaderLimits(blob_bytes=4)
 
     read(surround(port(photo="base64:AAAAAA==")), limits=limits)
     with pytest.raises(ResourceLimit, match=r"Port.photo.*5 bytes") as caught:

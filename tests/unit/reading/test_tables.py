@@ -18,7 +18,7 @@ import pytest
 from omnigraph_compiler import compile_schema
 from omnigraph_sql.errors import BadRequest, OmnigraphError, ResourceLimit, ValidationFailed
 from omnigraph_sql.storage.columns import table_schema
-from omnigraph_sql.writes.reading import Limits, Reject, TableBatch, read_tables
+from omnigraph_sql.writes.readers import ReaderLimits, Reject, TableBatch, read_tables
 from tests.unit.reading.graphs import CATALOG
 
 UTC = datetime.UTC
@@ -192,9 +192,9 @@ def test_a_faulty_row_is_refused_and_the_others_kept(name: str, column: pa.Array
 
 def test_a_blob_has_a_ceiling() -> None:
     for column in (pa.array([b"12345"]), pa.array(["base64:AAAAAAA="])):
-        assert column_of("photo", column, limits=Limits(blob_bytes=5)) != []
+        assert column_of("photo", column, limits=ReaderLimits(blob_bytes=5)) != []
         with pytest.raises(ResourceLimit) as caught:
-            column_of("photo", column, limits=Limits(blob_bytes=4))
+            column_of("photo", column, limits=ReaderLimits(blob_bytes=4))
         assert caught.value.actual == 5
 
 
@@ -249,7 +249,7 @@ def test_ids_may_be_given() -> None:
     (batch,) = load({"Port": pa.table({"code": ["a", "b"], "id": ["a", None]})})
     assert batch.explicit_id.to_pylist() == [False, False]
 
-    with pytest.raises(BadRequest, match='row 2: `id` "c" does not match "b"'):
+    with pytest.raises(BadRequest, match='row 2: node:Port: `id` "c" does not match "b"'):
         load({"Port": pa.table({"code": ["a", "b"], "id": ["a", "c"]})})
 
 
@@ -291,7 +291,7 @@ def test_a_shared_name_needs_a_prefix() -> None:
     assert [batch.table_key for batch in batches] == ["node:Lane", "edge:Lane"]
 
 
-@pytest.mark.parametrize("source", [5, None, "ports.csv", {"code": ["A"]}, [5], [{"code": "A"}]])
+@pytest.mark.parametrize("source", [5, None, "code\nA", {"code": ["A"]}, [5], [{"code": "A"}]])
 def test_what_is_no_table_is_refused(source: object) -> None:
     with pytest.raises(BadRequest, match="table"):
         load({"Port": source})
@@ -539,7 +539,7 @@ def test_rows_of_the_wrong_width_are_refused(tmp_path: Path) -> None:
         (5, "type", str(path)),
         (7, "record", str(path)),
     ]
-    with pytest.raises(BadRequest, match=r"^row 2: the row has 1 cells, and the header names 2 columns"):
+    with pytest.raises(BadRequest, match=r"^row 2: node:Ship: the row has 1 cells, and the header names 2 columns"):
         load({"Ship": path})
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import omnigraph_sql as og
 from omnigraph_sql.manifest.snapshot import Entry
-from omnigraph_sql.search.columns import SearchCache
-from omnigraph_sql.search.groups import MOST, grouped, positions_of
+from omnigraph_sql.search.fragment_groups import MOST, grouped, positions_of
+from omnigraph_sql.search.search_columns import SearchCache
 from omnigraph_sql.storage.fragments import FragmentInfo
-from omnigraph_sql.storage.residual import open_storage
+from omnigraph_sql.storage.inline_commits import open_storage
 from omnigraph_sql.storage.roots import resolve_root
 from tests.unit.search.naive import SCHEMA, Model, check, derived
 
@@ -66,7 +66,14 @@ def searchable(root: Path) -> tuple[lance.LanceDataset, Callable[[], SearchCache
 
     def entry() -> Entry:
         found = lance.dataset(root / "docs")
-        return Entry("node:Doc", "docs", found.version, None, found.count_rows(), "")
+        return Entry(
+            table_key="node:Doc",
+            path="docs",
+            version=found.version,
+            branch=None,
+            row_count=found.count_rows(),
+            transaction_uuid="",
+        )
 
     return dataset, cache, entry
 
@@ -129,7 +136,7 @@ def test_two_builders_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not failures
-    assert [name for kind in ("text", "vector") for name in derived(graph, kind) if not name.endswith(".arrow")] == []
+    assert [name for kind in ("text", "vector") for name in derived(graph, kind) if not name.endswith(".arrays")] == []
     check(og.connect(graph.uri, read_only=True), model)
 
 

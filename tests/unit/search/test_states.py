@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import omnigraph_sql as og
+from omnigraph_sql.choices import LoadMode
 from tests.unit.search.naive import SCHEMA, Model, check, derived
 
 WORDS = ["sea1", "oak2", "reef3", "tar4", "buoy5", "keel6", "sea12"]
@@ -57,7 +58,7 @@ class Story:
             del self.models[branch].docs[key]
             self.graph.mutate("query q($k: String) { delete Doc where k = $k }", params={"k": key}, branch=branch)
 
-    def _load(self, made: list[dict[str, Any]], mode: str, branch: str) -> None:
+    def _load(self, made: list[dict[str, Any]], mode: LoadMode, branch: str) -> None:
         import json
 
         lines = [json.dumps({"type": "Doc", "data": row}) for row in made]

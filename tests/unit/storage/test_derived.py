@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnigraph_sql.storage.derived import DerivedFiles, derived_directory
+from omnigraph_sql.storage.derived_files import DerivedFiles, derived_directory
 
 
 def test_a_local_graph_has_them_in_its_directory(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def sources() -> list[Path]:
 def test_the_walk_sees_the_package() -> None:
     seen = {path.relative_to(PACKAGES).as_posix() for path in sources()}
 
-    assert {"omnigraph_sql/writes/protocol.py", "omnigraph_sql/storage/tables.py", "omnigraph_sql/graph.py"} <= seen
+    assert {"omnigraph_sql/writes/protocol.py", "omnigraph_sql/storage/tables.py", "omnigraph_sql/graph/graph.py"} <= seen
 
 
 def test_no_side_effect_commit_outside_storage_and_manifest() -> None:

@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.storage.derived import DerivedFiles
+from omnigraph_sql.storage.derived_files import DerivedFiles
+from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.opening import open_objects
 from omnigraph_sql.storage.roots import resolve_root
+from tests.manifests import record_place
 
 SCHEMA = "node Port { code: String @key }"
-PLACES = ["a", "__recovery/a.json", "_refs/branches/a.json", "_staged/load/rows.arrow"]
+PLACES = ["a", "__recovery/a.json", "_staged/load/rows.arrow"]
 
 DYING = """
 import os, signal, sys
-from omnigraph_sql.storage.opening import open_objects
+from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.roots import resolve_root
 
 def pieces():
@@ -50,12 +51,13 @@ def objects(tmp_path: Path) -> ObjectStore:
 
 def test_opening_for_writing_removes_what_dead_processes_left(tmp_path: Path) -> None:
     og.init(tmp_path, SCHEMA)
-    for name in PLACES:
+    places = [*PLACES, os.path.relpath(str(record_place(tmp_path, "a")), tmp_path)]
+    for name in places:
         die_writing(tmp_path, name)
     left = unfinished(tmp_path)
 
     og.connect(tmp_path, read_only=True)
-    assert unfinished(tmp_path) == left == sorted(os.path.dirname(name) or "." for name in PLACES)
+    assert unfinished(tmp_path) == left == sorted(os.path.dirname(name) or "." for name in places)
     og.connect(tmp_path)
 
     assert unfinished(tmp_path) == []

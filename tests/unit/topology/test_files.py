@@ -16,7 +16,7 @@ def _with_adjacency(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def derived(graph: og.Graph) -> list[Path]:
-    return sorted((Path(graph.uri) / "_derived").rglob("*.arrow"))
+    return sorted((Path(graph.uri) / "_derived").rglob("*.arrays"))
 
 
 def asked(graph: og.Graph, name: str = "hop") -> Cost:
@@ -41,7 +41,7 @@ def test_nothing_unfinished_is_left(tmp_path: Path) -> None:
     graph = made(tmp_path / "g")
     check(graph)
 
-    assert [path for path in (tmp_path / "g" / "_derived").rglob("*") if path.is_file() and path.suffix != ".arrow"] == []
+    assert [path for path in (tmp_path / "g" / "_derived").rglob("*") if path.is_file() and path.suffix != ".arrays"] == []
 
 
 @pytest.mark.parametrize("content", [b"", b"something else", b"ARROW1\0\0", None])

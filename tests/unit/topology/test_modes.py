@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from omnigraph_sql.topology.modes import Expand, Meter, Mode, Settings, choose, settings
+from omnigraph_sql.topology.cost_model import ExpandCost, Meter, Mode, TraversalSettings, choose, traversal_settings
 
 EDGES, NODES = 1_000_000, 10_000
 
@@ -27,33 +27,35 @@ EDGES, NODES = 1_000_000, 10_000
     ],
 )
 def test_the_cheaper_way_is_taken(frontier: int, hops: int, covered: bool, cached: bool, expected: Mode) -> None:
-    asked = Expand(frontier, EDGES, NODES, hops)
+    asked = ExpandCost(frontier, EDGES, NODES, hops)
 
-    assert choose(asked, Settings(), covered=covered, cached=cached) == expected
+    assert choose(asked, TraversalSettings(), covered=covered, cached=cached) == expected
 
 
 def test_equal_costs_build() -> None:
     # 3 edges for 2 vertices, 1 asked for: 1.5 edges read per hop, 4.5 to build.
-    assert choose(Expand(1, 3, 2, 3), Settings(), covered=True, cached=False) == "csr"
-    assert choose(Expand(1, 3, 2, 2), Settings(), covered=True, cached=False) == "indexed"
+    assert choose(ExpandCost(1, 3, 2, 3), TraversalSettings(), covered=True, cached=False) == "csr"
+    assert choose(ExpandCost(1, 3, 2, 2), TraversalSettings(), covered=True, cached=False) == "indexed"
 
 
 def test_a_table_without_rows_divides_nothing() -> None:
-    assert choose(Expand(0, 0, 0, 1), Settings(), covered=True, cached=False) == "csr"
+    assert choose(ExpandCost(0, 0, 0, 1), TraversalSettings(), covered=True, cached=False) == "csr"
 
 
 @pytest.mark.parametrize("mode", ["indexed", "csr"])
 def test_a_forced_mode_is_used_whatever_it_costs(mode: Mode) -> None:
     for frontier, hops, cached in ((1, 1, True), (10**6, 50, False)):
-        assert choose(Expand(frontier, EDGES, NODES, hops), Settings(mode), covered=False, cached=cached) == mode
+        assert (
+            choose(ExpandCost(frontier, EDGES, NODES, hops), TraversalSettings(mode), covered=False, cached=cached) == mode
+        )
 
 
 def test_limits_can_be_set() -> None:
-    given = Settings(max_frontier=10, max_hops=2)
+    given = TraversalSettings(max_frontier=10, max_hops=2)
 
-    assert choose(Expand(11, EDGES, NODES, 1), given, covered=True, cached=False) == "csr"
-    assert choose(Expand(10, EDGES, NODES, 2), given, covered=True, cached=False) == "indexed"
-    assert choose(Expand(10, EDGES, NODES, 3), given, covered=True, cached=False) == "csr"
+    assert choose(ExpandCost(11, EDGES, NODES, 1), given, covered=True, cached=False) == "csr"
+    assert choose(ExpandCost(10, EDGES, NODES, 2), given, covered=True, cached=False) == "indexed"
+    assert choose(ExpandCost(10, EDGES, NODES, 3), given, covered=True, cached=False) == "csr"
 
 
 def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +63,7 @@ def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER", "7")
     monkeypatch.setenv("OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS", "3")
 
-    assert settings() == Settings("csr", 7, 3)
+    assert traversal_settings() == TraversalSettings("csr", 7, 3)
 
 
 def test_nothing_set_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +71,7 @@ def test_nothing_set_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"OMNIGRAPH_{name}", "")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert settings() == Settings(None, 1024, 6)
+        assert traversal_settings() == TraversalSettings(None, 1024, 6)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +89,10 @@ def test_what_is_no_value_is_ignored_with_a_warning(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(name, value)
 
     with pytest.warns(UserWarning, match=name):
-        assert settings() == Settings()
+        assert traversal_settings() == TraversalSettings()
 
 
 def test_asking_ends_when_it_has_cost_as_much_as_having_everything() -> None:
     meter = Meter()
 
-    assert [meter.affords(3, 10) for _ in range(5)] == [True, True, True, False, False]
+    assert [meter.try_spend(3, 10) for _ in range(5)] == [True, True, True, False, False]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph_udfs.csr import build, distinct, transpose, undirected
-from omnigraph_udfs.expand import expand, expand_chunks, functional, has_any, has_edge
+from omnigraph_udfs.expand import expand, expand_few, functional, has_edge
 from tests.unit.udfs.graphs import DIRECTIONS, Graph, frontiers, graphs, listed
 
 
@@ -40,39 +40,15 @@ def test_with_edges_there_is_one_destination_per_stored_edge(data: st.DataObject
     ]
 
 
-@given(st.data(), graphs(), st.integers(1, 7), st.booleans())
-def test_pieces_together_are_the_whole_and_none_is_too_large(
-    data: st.DataObject, graph: Graph, limit: int, filtered: bool
-) -> None:
+@given(st.data(), graphs(), DIRECTIONS, st.integers(0, 9))
+def test_more_destinations_than_asked_for_are_none(data: st.DataObject, graph: Graph, direction: str, most: int) -> None:
     frontier = data.draw(frontiers(graph))
-    keep = data.draw(st.lists(st.booleans(), min_size=graph.vertices, max_size=graph.vertices)) if filtered else None
-    csr = graph.stored()
-    whole = expand(csr, frontier, keep=keep)
-
-    pieces = list(expand_chunks(csr, frontier, limit=limit, keep=keep))
-
-    assert all(0 < len(piece.targets) <= limit for piece in pieces)
-    assert [row for piece in pieces for row in piece.rows().tolist()] == whole.rows().tolist()
-    assert [target for piece in pieces for target in piece.targets.tolist()] == whole.targets.tolist()
-    assert whole.edges is not None
-    assert [edge for piece in pieces if piece.edges is not None for edge in piece.edges.tolist()] == whole.edges.tolist()
-
-
-@given(st.data(), graphs(), DIRECTIONS)
-def test_destinations_to_keep_and_whether_there_are_any(data: st.DataObject, graph: Graph, direction: str) -> None:
-    frontier = data.draw(frontiers(graph))
-    keep = data.draw(st.lists(st.booleans(), min_size=graph.vertices, max_size=graph.vertices))
     csr = graph.adjacency(direction)
 
-    expected = [
-        sorted(target for target in graph.neighbours(vertex, direction) if keep[target]) if vertex >= 0 else []
-        for vertex in frontier
-    ]
-    assert expand(csr, frontier, keep=keep).to_list().to_pylist() == expected
-    assert has_any(csr, frontier, keep=keep).tolist() == [bool(each) for each in expected]
-    assert has_any(csr, frontier).tolist() == [
-        vertex >= 0 and bool(graph.neighbours(vertex, direction)) for vertex in frontier
-    ]
+    few, whole = expand_few(csr, frontier, most=most), expand(csr, frontier)
+
+    assert (few is None) == (len(whole.targets) > most)
+    assert few is None or few.to_list() == whole.to_list()
 
 
 @given(st.data(), graphs(), DIRECTIONS)
@@ -152,8 +128,6 @@ def test_an_empty_frontier() -> None:
     lanes = build([0], [0], sources=1, width=1)
 
     assert expand(lanes, []).to_list().to_pylist() == []
-    assert list(expand_chunks(lanes, [], limit=3)) == []
-    assert has_any(lanes, []).tolist() == []
 
 
 def test_a_vertex_outside_the_adjacency_is_refused() -> None:
@@ -165,9 +139,5 @@ def test_a_vertex_outside_the_adjacency_is_refused() -> None:
         has_edge(lanes, [0], [7])
     with pytest.raises(TypeError, match="integers"):
         expand(lanes, [0.5])
-    with pytest.raises(ValueError, match="mask of 2 for 1"):
-        expand(lanes, [0], keep=[True, False])
-    with pytest.raises(ValueError, match="cannot hold 0"):
-        list(expand_chunks(lanes, [0], limit=0))
     with pytest.raises(ValueError, match="every row needs both"):
         has_edge(lanes, [0], [0, 0])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,27 +48,55 @@ from numba.core import caching
 for name, locator in inspect.getmembers(caching, inspect.isclass):
     if issubclass(locator, caching._CacheLocator):
         locator.from_function = classmethod(lambda *_: None)
-from omnigraph_udfs.csr import build
-print(build([0], [1], sources=2, width=2).targets.tolist())
+import numpy as np
+from omnigraph_udfs.kernels import adjacency
+counts = np.zeros(2, np.int64)
+adjacency.tally(np.array([1], np.int32), counts)
+print(counts.tolist())
 """
 
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False, timeout=120
     )
 
-    assert result.stdout == "[1]\n", result.stderr
+    assert result.stdout == "[0, 1]\n", result.stderr
+
+
+def test_compiled_code_is_cached_where_omnigraph_may_write(tmp_path: Path) -> None:
+    """A read-only installation and home; the processes of a container share a directory."""
+    script = """
+from numba.core import caching
+for locator in (caching.InTreeCacheLocator, caching.UserWideCacheLocator):
+    locator.from_function = classmethod(lambda *_: None)
+import numpy as np
+from omnigraph_udfs.kernels import adjacency
+counts = np.zeros(2, np.int64)
+adjacency.tally(np.array([1], np.int32), counts)
+print(counts.tolist(), sum(adjacency.tally.stats.cache_hits.values()))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment["OMNIGRAPH_CACHE_DIR"] = str(tmp_path)
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+        for _ in range(2)
+    ]
+
+    assert [result.stdout for result in outputs] == ["[0, 1] 0\n", "[0, 1] 1\n"], outputs[0].stderr
+    assert list((tmp_path / "kernels").rglob("*.nbi"))
 
 
 def test_a_process_that_goes_on_asking_loads_compiled_code_meanwhile() -> None:
     script = """
 import sys, time
-from omnigraph_udfs import few
-assert few.is_enough(few.SOME)
+from omnigraph_udfs import numpy_fallback
+assert numpy_fallback.is_enough(numpy_fallback.SOME)
 print("numba" in sys.modules)
 until = time.monotonic() + 100
-while few.is_enough(few.SOME) and time.monotonic() < until:
+while numpy_fallback.is_enough(numpy_fallback.SOME) and time.monotonic() < until:
     time.sleep(0.05)
-print("numba" in sys.modules, few.is_enough(few.FEW))
+print("numba" in sys.modules, numpy_fallback.is_enough(numpy_fallback.FEW))
 """
 
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)

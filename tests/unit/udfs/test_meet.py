@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from omnigraph_udfs.common_neighbours import meet, meet_counts, meet_weights
 from omnigraph_udfs.csr import Csr, build, distinct
-from omnigraph_udfs.meet import meet, meet_counts, meet_weights
 
 
 def adjacency(random: np.random.Generator, sources: int, width: int, edges: int) -> tuple[Csr, list[set[int]]]:

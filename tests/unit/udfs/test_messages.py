@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph_udfs.csr import build
-from omnigraph_udfs.messages import count_over, max_over, min_over, sum_edges, sum_over
+from omnigraph_udfs.path_aggregates import sum_edges, sum_over
 from tests.unit.udfs.graphs import DIRECTIONS, Graph, graphs
-
-NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @given(st.data(), graphs(), DIRECTIONS)
 def test_sums_and_counts(data: st.DataObject, graph: Graph, direction: str) -> None:
     values = data.draw(st.lists(st.integers(-(2**40), 2**40), min_size=graph.vertices, max_size=graph.vertices))
-    keep = data.draw(st.lists(st.booleans(), min_size=graph.vertices, max_size=graph.vertices))
+    marks = data.draw(st.lists(st.booleans(), min_size=graph.vertices, max_size=graph.vertices))
     csr = graph.adjacency(direction)
 
     neighbours = [graph.neighbours(vertex, direction) for vertex in range(graph.vertices)]
     assert sum_over(csr, values).tolist() == [sum(values[each] for each in found) for found in neighbours]
-    assert count_over(csr, keep).tolist() == [sum(keep[each] for each in found) for found in neighbours]
-    assert sum_over(csr, keep).tolist() == count_over(csr, keep).tolist()
+    assert sum_over(csr, marks).tolist() == [sum(marks[each] for each in found) for found in neighbours]
 
 
 @pytest.mark.parametrize("repeated", [1, 4000])
@@ -77,38 +72,6 @@ def test_two_hops_with_filters_are_counted_without_being_written_down(
     ]
 
 
-@given(st.data(), graphs(), DIRECTIONS)
-def test_smallest_and_largest_known_values(data: st.DataObject, graph: Graph, direction: str) -> None:
-    values = data.draw(st.lists(NUMBERS, min_size=graph.vertices, max_size=graph.vertices))
-    known = data.draw(st.lists(st.booleans(), min_size=graph.vertices, max_size=graph.vertices))
-    csr = graph.adjacency(direction)
-
-    least, has_least = min_over(csr, values, known)
-    most, has_most = max_over(csr, values, known)
-
-    def order(value: float) -> tuple[bool, float]:
-        return (math.isnan(value), 0.0 if math.isnan(value) else value)  # not-a-number after every number
-
-    for vertex in range(graph.vertices):
-        found = sorted((values[each] for each in graph.neighbours(vertex, direction) if known[each]), key=order)
-        assert has_least[vertex] == has_most[vertex] == bool(found)
-        if found:
-            assert order(float(least[vertex])) == order(found[0])
-            assert order(float(most[vertex])) == order(found[-1])
-
-
-@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32, np.uint64, np.float32])
-def test_extremes_keep_the_type(kind: type[np.generic]) -> None:
-    values = np.array([3, 1, 2]).astype(kind)
-    csr = build([0, 0, 1], [1, 2, 0], sources=2, width=3)
-
-    least, known = min_over(csr, values)
-
-    assert least.dtype == kind
-    assert least.tolist() == [1, 3]
-    assert known.tolist() == [True, True]
-
-
 def test_an_integer_sum_that_may_not_fit_is_refused_not_wrapped() -> None:
     csr = build([0, 0], [0, 1], sources=2, width=2)
 
@@ -129,15 +92,11 @@ def test_one_large_value_beside_many_small_ones_is_no_overflow() -> None:
 def test_values_must_fit_the_vertices() -> None:
     csr = build([0], [1], sources=1, width=2)
 
-    for run in (sum_over, count_over, min_over, max_over):
-        with pytest.raises(ValueError, match="1 values for 2 target vertices"):
-            run(csr, [1])
     with pytest.raises(ValueError, match="1 values for 2 target vertices"):
-        min_over(csr, [1, 2], [True])
+        sum_over(csr, [1])
 
 
 def test_no_vertices() -> None:
     empty = build([], [], sources=2, width=0)
 
     assert sum_over(empty, np.empty(0, np.int64)).tolist() == [0, 0]
-    assert min_over(empty, np.empty(0))[1].tolist() == [False, False]

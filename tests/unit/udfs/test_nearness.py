@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph_udfs.nearness import VectorIndex, VectorPart
 from omnigraph_udfs.vector import Metric, Vectors, distances, nearest
+from omnigraph_udfs.vector_index import VectorIndex, VectorPart
 
 PARTS = st.lists(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8), max_size=5)
 """For each row of each part whether it is live, and whether it has a vector."""

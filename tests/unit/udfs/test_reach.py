@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph_udfs import reach as reach_module
 from omnigraph_udfs.csr import build, transpose
-from omnigraph_udfs.reach import FEW, distances, reach, reach_chunks, reach_sums, reaches, reaches_any
+from omnigraph_udfs.reach import FEW, distances, reach, reach_sums, reaches
 from tests.unit.udfs.graphs import DIRECTIONS, Graph, frontiers, graphs, listed
 
 A, B, C = 0, 1, 2
@@ -32,20 +33,18 @@ def test_destinations_are_those_of_the_search(
 
 
 @given(st.data(), graphs(), DIRECTIONS, BOUNDS, st.integers(1, 6))
-def test_pieces_are_whole_rows_and_together_the_whole(
-    data: st.DataObject, graph: Graph, direction: str, bounds: tuple[int, int], limit: int
+def test_destinations_are_the_same_whatever_a_piece_holds(
+    data: st.DataObject, graph: Graph, direction: str, bounds: tuple[int, int], size: int
 ) -> None:
     frontier = data.draw(frontiers(graph))
     least, most = bounds
 
-    pieces = list(reach_chunks(graph.adjacency(direction), frontier, least=least, most=most, limit=limit))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reach_module, "PIECE", size)
+        destinations = reach(graph.adjacency(direction), frontier, least=least, most=most)
 
-    lists = [sorted(each) for piece in pieces for each in piece.to_list().to_pylist()]
-    assert lists == [sorted(reached(graph, vertex, bounds, direction)) for vertex in frontier]
-    assert all(len(piece.targets) <= limit or len(piece.offsets) == 2 for piece in pieces)
-    assert [row for piece in pieces for row in range(piece.first, piece.first + len(piece.offsets) - 1)] == list(
-        range(len(frontier))
-    )
+    expected = [sorted(reached(graph, vertex, bounds, direction)) for vertex in frontier]
+    assert [sorted(row) for row in destinations.to_list().to_pylist()] == expected
 
 
 @given(st.data(), graphs(), DIRECTIONS, BOUNDS, st.booleans())
@@ -114,21 +113,6 @@ def test_a_pair_is_joined_exactly_if_the_search_finds_it(
     assert found.tolist() == [target in reached(graph, source, bounds, direction) for source, target in pairs]
 
 
-@given(st.data(), graphs(), DIRECTIONS, BOUNDS)
-def test_existence_agrees_with_the_destinations(
-    data: st.DataObject, graph: Graph, direction: str, bounds: tuple[int, int]
-) -> None:
-    frontier = data.draw(frontiers(graph))
-    keep = data.draw(st.lists(st.booleans(), min_size=graph.vertices, max_size=graph.vertices))
-    csr, (least, most) = graph.adjacency(direction), bounds
-
-    all_found = [reached(graph, vertex, bounds, direction) for vertex in frontier]
-    assert reaches_any(csr, frontier, least=least, most=most).tolist() == [bool(found) for found in all_found]
-    assert reaches_any(csr, frontier, least=least, most=most, keep=keep).tolist() == [
-        any(keep[target] for target in found) for found in all_found
-    ]
-
-
 @given(st.data(), graphs(), DIRECTIONS, st.integers(0, 9))
 def test_distances_are_the_shortest(data: st.DataObject, graph: Graph, direction: str, most: int) -> None:
     ends = st.integers(-1, graph.vertices - 1)
@@ -175,18 +159,16 @@ def test_the_rules_by_example(
     found = reach(csr, [A], least=bounds[0], most=bounds[1]).targets.tolist()
 
     assert sorted(found) == sorted(expected)
-    assert reaches_any(csr, [A], least=bounds[0], most=bounds[1]).tolist() == [bool(expected)]
     assert [target in expected for target in (A, B, C)] == reaches(
         csr, [A, A, A], [A, B, C], least=bounds[0], most=bounds[1]
     ).tolist()
 
 
-def test_a_row_with_more_destinations_than_a_piece_holds_is_a_piece_of_its_own() -> None:
+def test_a_row_with_more_destinations_than_a_piece_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     star = build([0] * 5, range(1, 6), sources=6, width=6)
+    monkeypatch.setattr(reach_module, "PIECE", 2)
 
-    pieces = list(reach_chunks(star, [1, 0, 0, 2], least=1, most=1, limit=2))
-
-    assert [piece.to_list().to_pylist() for piece in pieces] == [[[]], [[1, 2, 3, 4, 5]], [[1, 2, 3, 4, 5]], [[]]]
+    assert reach(star, [1, 0, 0, 2], least=1, most=1).to_list().to_pylist() == [[], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5], []]
 
 
 def test_what_cannot_be_searched_is_refused() -> None:
@@ -200,8 +182,6 @@ def test_what_cannot_be_searched_is_refused() -> None:
         reach(homes, [0], least=1, most=2)
     with pytest.raises(IndexError, match="position 2"):
         reach(lanes, [2], least=1, most=2)
-    with pytest.raises(ValueError, match="cannot hold 0"):
-        list(reach_chunks(lanes, [0], least=1, most=1, limit=0))
     with pytest.raises(ValueError, match="every row needs both"):
         distances(lanes, [0], [], most=1)
 
@@ -210,4 +190,3 @@ def test_an_empty_graph() -> None:
     empty = build([], [], sources=0, width=0)
 
     assert reach(empty, [-1], least=1, most=2).to_list().to_pylist() == [[]]
-    assert reaches_any(empty, [], least=1, most=2).tolist() == []

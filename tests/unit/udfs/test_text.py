@@ -155,7 +155,6 @@ def test_search_finds_texts_that_share_a_token(corpus: Corpus, query: str) -> No
 
     expected = [text is not None and bool({*terms} & {*ANALYSER.terms(text)}) for text in corpus.texts]
     assert corpus.index.search(terms).tolist() == expected
-    assert corpus.index.match_text(terms).tolist() == expected
 
 
 @given(corpora(), st.lists(st.sampled_from(WORDS) | st.text(max_size=6), max_size=3).map(" ".join), st.integers(0, 9))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph_udfs.vector import Metric, Vectors, distances, nearest, nearest_of_many
+from omnigraph_udfs.vector import Metric, Vectors, distances, nearest
 
 METRICS = st.sampled_from(["l2", "cosine", "dot"])
 SINGLE = st.floats(-1e10, 1e10, width=32) | st.integers(-2, 2).map(float)
@@ -77,10 +77,8 @@ def test_the_nearest_and_all_that_tie_with_the_last(
     chosen = data.draw(st.none() | st.lists(st.integers(0, max(len(rows) - 1, 0)), unique=True, max_size=len(rows)))
     among = sorted(chosen) if chosen is not None else list(range(len(rows)))
 
-    alone = nearest(vectors, queries[0], limit=limit, metric=metric, candidates=chosen)
-    together = nearest_of_many(vectors, queries, limit=limit, metric=metric, candidates=chosen)
-
-    for query, found in zip([queries[0], *queries], [alone, *together], strict=True):
+    for query in queries:
+        found = nearest(vectors, query, limit=limit, metric=metric, candidates=chosen)
         pairs = list(zip(found.distances.tolist(), found.positions.tolist(), strict=True))
         assert pairs == ranked(rows, query, metric, among, limit)
 
@@ -88,7 +86,7 @@ def test_the_nearest_and_all_that_tie_with_the_last(
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 @pytest.mark.parametrize("kind", ["numbers", "grid"])
 @pytest.mark.parametrize("part", [None, 50_000])
-def test_many_rows_one_by_one_and_together(metric: Metric, kind: str, part: int | None) -> None:
+def test_many_rows(metric: Metric, kind: str, part: int | None) -> None:
     random = np.random.default_rng(11)
     count, dimension = 150_000, 5
     if kind == "numbers":
@@ -97,21 +95,18 @@ def test_many_rows_one_by_one_and_together(metric: Metric, kind: str, part: int 
     else:  # a few hundred different vectors: thousands of ties
         matrix = random.integers(-2, 3, (count, dimension)).astype(np.float32)
         queries = random.integers(-2, 3, (6, dimension)).astype(float)
-    vectors = Vectors(matrix, known=random.random(count) < 0.9)
+    vectors = Vectors(matrix, valid=random.random(count) < 0.9)
     candidates = None if part is None else random.choice(count, part, replace=False)
 
-    together = nearest_of_many(vectors, queries, limit=50, metric=metric, candidates=candidates)
-
-    for query, found in zip(queries, together, strict=True):
-        alone = nearest(vectors, query, limit=50, metric=metric, candidates=candidates)
+    for query in queries:
+        answer = nearest(vectors, query, limit=50, metric=metric, candidates=candidates)
         rows = np.arange(count) if candidates is None else np.sort(candidates)
         exact, known = distances(vectors, query, rows, metric=metric)
         rows, exact = rows[known], exact[known]
         within = np.flatnonzero(exact <= np.sort(exact)[49])
         order = within[np.argsort(exact[within], kind="stable")]
-        for answer in (alone, found):
-            assert (answer.positions == rows[order]).all()
-            assert (answer.distances == exact[order]).all()
+        assert (answer.positions == rows[order]).all()
+        assert (answer.distances == exact[order]).all()
 
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
@@ -122,14 +117,11 @@ def test_bounds_hold_at_the_ends_of_the_range(metric: Metric, scale: float, aske
     vectors = Vectors((random.uniform(-1, 1, (200, 7)) * scale).astype(np.float32))
     queries = random.uniform(-1, 1, (5, 7)) * asked
 
-    together = nearest_of_many(vectors, queries, limit=3, metric=metric)
-
-    for query, found in zip(queries, together, strict=True):
-        alone = nearest(vectors, query, limit=3, metric=metric)
+    for query in queries:
+        found = nearest(vectors, query, limit=3, metric=metric)
         exact, known = distances(vectors, query, np.arange(200), metric=metric)
         assert known.all()
         bound = np.sort(exact)[2]
-        assert alone.positions.tolist() == found.positions.tolist()
         within = exact <= bound if not np.isnan(bound) else np.ones(200, np.bool_)  # infinities may cancel out
         assert sorted(found.positions.tolist()) == np.flatnonzero(within).tolist()
 
@@ -166,7 +158,7 @@ def test_a_vector_that_is_no_number_comes_last() -> None:
 
     assert nearest(vectors, [0.0], limit=4).positions.tolist() == [2, 3, 1, 0]
     assert nearest(vectors, [0.0], limit=2).positions.tolist() == [2, 3]
-    assert nearest_of_many(vectors, [[0.0]] * 5, limit=3)[4].positions.tolist() == [2, 3, 1]
+    assert nearest(vectors, [0.0], limit=3).positions.tolist() == [2, 3, 1]
 
 
 def test_slices_and_chunks_of_columns() -> None:
@@ -195,4 +187,4 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="3 dimensions"):
         Vectors(np.zeros((1, 1, 1), np.float32))
     with pytest.raises(ValueError, match="2 marks for 1 vectors"):
-        Vectors(np.zeros((1, 1), np.float32), known=np.ones(2, np.bool_))
+        Vectors(np.zeros((1, 1), np.float32), valid=np.ones(2, np.bool_))

@@ -8,8 +8,8 @@ import lance
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.storage import folding
-from omnigraph_sql.writes.staged import StagedLoad
+from omnigraph_sql.storage import fold
+from omnigraph_sql.writes.load.staged_load import StagedLoad
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index  tags: [String]?  spot: Vector(2)? }
@@ -21,7 +21,7 @@ FEW = 4
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "MANY", FEW)
+    monkeypatch.setattr(fold, "MANY", FEW)
 
 
 def table(graph: og.Graph, key: str, branch: str = "main") -> lance.LanceDataset:
@@ -126,7 +126,7 @@ def test_blobs_are_left_where_they_are(tmp_path: Path) -> None:
 
 
 def test_large_fragments_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "SMALL", 1)
+    monkeypatch.setattr(fold, "SMALL", 1)
     graph = og.init(tmp_path / "graph", SCHEMA)
     for number in range(2 * FEW):
         graph.load([person(number)], mode="append")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omnigraph_sql as og
-from omnigraph_sql.writes.spool import Workspace, parts_of
+from omnigraph_sql.writes.load.spool import Workspace, parts_of
 from tests.parts import in_parts
 from tests.stores import Place
 

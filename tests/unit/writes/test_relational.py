@@ -1,5 +1,6 @@
 """Relational tables, views and schemas beside the graph."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import omnigraph_sql as og
 from omnigraph_sql import errors
 from omnigraph_sql.manifest.relations import relation, relations, schemas, table_key
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.writes.relational import RelationalWriter
+from tests.internals import store_of
 from tests.stores import Place
 
 SCHEMA = "node Port { code: String @key }"
@@ -24,8 +27,8 @@ def graph(place: Place) -> og.Graph:
 def rows(graph: og.Graph, schema: str, name: str, **at: Any) -> list[dict[str, Any]]:
     snapshot = graph.snapshot(**at)
     entry = snapshot.entry(table_key(schema, name))
-    storage = graph._engine.storage
-    handle = storage.open_at(entry.path, entry.branch, entry.version, entry.transaction_uuid)
+    storage = store_of(graph).storage
+    handle = storage.open(entry)
     found = storage.scan(handle).read_all().to_pylist()
     assert len(found) == entry.row_count
     return sorted(found, key=lambda row: [(value is not None, value) for value in row.values()])
@@ -220,3 +223,50 @@ def test_they_stay_out_of_what_is_the_graphs(graph: og.Graph) -> None:
     assert len(list(graph.export())) == 1
     with og.connect(graph.uri) as again:
         assert rows(again, "main", "orders") == ORDERS.to_pylist()
+
+
+@pytest.mark.parametrize("name", ["Port", "Lane", "node:Port", "edge:Lane"])
+def test_no_table_or_view_takes_the_name_of_a_type(place: Place, name: str) -> None:
+    graph = og.init(place / "types", f"{SCHEMA}\nedge Lane: Port -> Port")
+    tables = graph.tables()
+    tables.create_table("staging", name, ORDERS)
+    before = graph.snapshot()
+
+    attempts: list[Callable[[], Any]] = [
+        lambda: tables.create_table("main", name, ORDERS),
+        lambda: tables.create_table("main", name, ORDERS, replace=True),
+        lambda: tables.define_view("main", name, "select 1 as a", dialect="duckdb", columns=["a"]),
+        lambda: tables.rename("staging", name, name, "main"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(errors.Conflict, match="is the name of the"):
+            attempt()
+
+    assert graph.snapshot() == before
+    tables.create_table("main", "port", ORDERS)
+    assert graph.sql('select count(*) as n from "port"').to_pylist() == [{"n": 3}]
+    assert graph.sql('select count(*) as n from "Port"').to_pylist() == [{"n": 0}]
+    assert graph.sql(f'select count(*) as n from "main:staging"."{name}"').to_pylist() == [{"n": 3}]
+
+
+def test_a_table_that_has_the_name_of_a_type_already_can_be_read_and_dropped(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As earlier releases let it be made."""
+    with monkeypatch.context() as patch:
+        patch.setattr(RelationalWriter, "_require_no_type", lambda *_: None)
+        graph.tables().create_table("main", "Port", ORDERS)
+    tables = graph.tables()
+
+    for engine in ("datafusion", "duckdb"):
+        found = graph.sql('select count(*) as n from "main:main"."Port"', engine=engine).to_pylist()
+        assert found == [{"n": 3}]
+    assert tables.append("main", "Port", pa.table({"id": [4]})) is not None
+    assert tables.create_table("main", "Port", TWICE, replace=True) is not None
+    assert tables.rename("main", "Port", "own") is not None
+    assert rows(graph, "main", "own") == [{"id": 1}, {"id": 1}]
+    with monkeypatch.context() as patch:
+        patch.setattr(RelationalWriter, "_require_no_type", lambda *_: None)
+        graph.tables().create_table("main", "Port", ORDERS)
+    assert tables.drop("main", "Port") is not None
+    assert graph.sql("select count(*) as n from Port").to_pylist() == [{"n": 0}]

@@ -10,7 +10,8 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql import errors
-from omnigraph_sql.writes.staged import StagedLoad
+from omnigraph_sql.choices import LoadMode
+from omnigraph_sql.writes.load.staged_load import StagedLoad
 from tests.stores import Place
 
 SCHEMA = """
@@ -36,7 +37,7 @@ NEXT: dict[str, list[dict[str, Any]]] = {
 PUBLISH = """
 import sys
 import omnigraph_sql as og
-from omnigraph_sql.writes.staged import StagedLoad
+from omnigraph_sql.writes.load.staged_load import StagedLoad
 with og.connect(sys.argv[1]) as graph:
     print(graph.publish(StagedLoad.from_json(sys.stdin.read())).graph_commit_id)
 """
@@ -48,7 +49,7 @@ def lines(records: Sequence[Mapping[str, Any]]) -> str:
 
 @pytest.mark.parametrize("branch", ["main", "side"])
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
-def test_another_process_publishes_what_was_staged_here(place: Place, mode: str, branch: str) -> None:
+def test_another_process_publishes_what_was_staged_here(place: Place, mode: LoadMode, branch: str) -> None:
     graph, twin = og.init(place / "graph", SCHEMA), og.init(place / "twin", SCHEMA)
     for each in (graph, twin):
         each.load(lines(FIRST), mode="append")

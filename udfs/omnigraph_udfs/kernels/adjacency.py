@@ -10,14 +10,14 @@ __all__ = ["distinct_counts", "distinct_fill", "merge_fill", "scatter", "tally",
 
 @kernel
 def tally(keys: Ints, counts: Ints) -> None:
-    """Counts how often each key occurs."""
+    """Count the occurrences of each key."""
     for i in range(len(keys)):
         counts[keys[i]] += 1
 
 
 @kernel
 def scatter(keys: Ints, values: Ints, tags: Ints, cursor: Ints, out_values: Ints, out_tags: Ints) -> None:
-    """Writes each value and its tag to the next free place of its key; keeps the order within a key."""
+    """Write each value and its tag to the next free place of its key, in order."""
     for i in range(len(keys)):
         key = keys[i]
         place = cursor[key]
@@ -28,7 +28,7 @@ def scatter(keys: Ints, values: Ints, tags: Ints, cursor: Ints, out_values: Ints
 
 @kernel
 def distinct_counts(offsets: Ints, targets: Ints, counts: Ints) -> None:
-    """Counts the different targets of each row; targets of a row are sorted."""
+    """Count the distinct targets of each row; the targets of a row are sorted."""
     for row in range(len(offsets) - 1):
         count = 0
         for i in range(offsets[row], offsets[row + 1]):
@@ -39,7 +39,7 @@ def distinct_counts(offsets: Ints, targets: Ints, counts: Ints) -> None:
 
 @kernel
 def distinct_fill(offsets: Ints, targets: Ints, out: Ints) -> None:
-    """Writes the different targets of each row, one row after the other."""
+    """Write the distinct targets of each row, row by row."""
     place = 0
     for row in range(len(offsets) - 1):
         for i in range(offsets[row], offsets[row + 1]):
@@ -59,7 +59,7 @@ def merge_fill(
     out_targets: Ints,
     out_edges: Ints,
 ) -> None:
-    """Merges two adjacencies row by row; on equal targets the old edge, which has the lower number, comes first."""
+    """Merge two adjacencies row by row; for equal targets the old edge, which has the lower number, comes first."""
     place = 0
     for row in range(len(new_offsets) - 1):
         i, stop = offsets[row], offsets[row + 1]
@@ -80,7 +80,7 @@ def merge_fill(
 def union_counts(
     offsets: Ints, targets: Ints, edges: Ints, in_offsets: Ints, in_targets: Ints, in_edges: Ints, counts: Ints
 ) -> None:
-    """Counts the edges that leave or enter each vertex; a self-loop, which does both, once."""
+    """Count the edges that leave or enter each vertex; a self-loop counts once."""
     for row in range(len(counts)):
         i, stop = offsets[row], offsets[row + 1]
         j, in_stop = in_offsets[row], in_offsets[row + 1]
@@ -108,7 +108,7 @@ def union_fill(
     out_targets: Ints,
     out_edges: Ints,
 ) -> None:
-    """Writes the edges that leave or enter each vertex, by the other end and edge; a self-loop once."""
+    """Write the edges that leave or enter each vertex, sorted by the other end and edge; a self-loop once."""
     place = 0
     for row in range(len(offsets) - 1):
         i, stop = offsets[row], offsets[row + 1]

@@ -18,7 +18,7 @@ Points = npt.NDArray[np.int32]
 
 @kernel
 def _decode(data: Bytes, start: int, stop: int, out: Points) -> int:
-    """The code points of a UTF-8 string; returns how many."""
+    """Write the code points of a UTF-8 string; return their number."""
     count = 0
     at = start
     while at < stop:
@@ -40,39 +40,39 @@ def _decode(data: Bytes, start: int, stop: int, out: Points) -> int:
 
 
 @kernel
-def _near(word: Points, length: int, asked: Points, most: int, row: Points) -> Any:
-    """Whether two words are at most `most` edits apart: only cells so near the diagonal are filled."""
-    if abs(length - len(asked)) > most:
+def _is_within(word: Points, length: int, query: Points, most: int, row: Points) -> Any:
+    """True if two words are at most `most` edits apart. Fills only the cells within `most` of the diagonal."""
+    if abs(length - len(query)) > most:
         return False
     beyond = most + 1
-    for j in range(len(asked) + 1):
+    for j in range(len(query) + 1):
         row[j] = min(j, beyond)
     for i in range(1, length + 1):
-        low, high = max(1, i - most), min(len(asked), i + most)
+        low, high = max(1, i - most), min(len(query), i + most)
         corner = row[low - 1]
         row[low - 1] = i if low == 1 and i <= most else beyond
         least = row[low - 1]
         for j in range(low, high + 1):
             above = row[j] if j < i + most else beyond
-            cell = corner + (word[i - 1] != asked[j - 1])
+            cell = corner + (word[i - 1] != query[j - 1])
             cell = min(cell, above + 1, row[j - 1] + 1, beyond)
             corner = row[j]
             row[j] = cell
             least = min(least, cell)
         if least > most:
             return False
-    return row[len(asked)] <= most
+    return row[len(query)] <= most
 
 
 @kernel
-def within(offsets: Positions, data: Bytes, asked: Points, most: int, word: Points, row: Points, out: Mask) -> None:
-    """Sets the words that are at most `most` edits from the one asked for.
+def within(offsets: Positions, data: Bytes, query: Points, most: int, word: Points, row: Points, out: Mask) -> None:
+    """Mark the words that are at most `most` edits from the query.
 
-    `word` has room for the code points of the longest word, `row` for one more than those of `asked`.
+    `word` has room for the code points of the longest word, `row` for one more than those of `query`.
     """
     for number in range(len(out)):
         size = offsets[number + 1] - offsets[number]
-        if out[number] or size < len(asked) - most or size > 4 * (len(asked) + most):
+        if out[number] or size < len(query) - most or size > 4 * (len(query) + most):
             continue
         length = _decode(data, offsets[number], offsets[number + 1], word)
-        out[number] = _near(word, length, asked, most, row)
+        out[number] = _is_within(word, length, query, most, row)

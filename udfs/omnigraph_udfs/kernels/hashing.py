@@ -1,7 +1,7 @@
 """Kernels of a hash table from strings to their positions.
 
-A slot holds 0 for none, or the upper half of a string's hash and, below it, the string's position plus one. The half hash
-spares most looks at other strings; the bytes decide.
+An empty slot is 0. Other slots contain the upper half of a string's hash and, in the lower half, the string's position plus
+one. Comparing half hashes avoids most comparisons of other strings; equal bytes decide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["find", "insert"]
 Bytes = npt.NDArray[np.uint8]
 Slots = npt.NDArray[np.uint64]
 
-BLOCK = 64  # strings hashed before any is looked up: their slots are then fetched side by side
+BLOCK = 64  # strings hashed before the look-up, so that their slots are fetched in parallel
 
 
 @kernel
@@ -56,13 +56,13 @@ def _equal(data: Bytes, start: int, other: Bytes, other_start: int, length: int)
 
 @kernel
 def _number(entry: np.uint64) -> Any:
-    """The string of an entry; for an empty one the first, which is safe to look at."""
+    """Return the position of an entry; 0 for an empty one, which is safe to read."""
     return max(np.int64(entry & np.uint64(0xFFFFFFFF)) - 1, 0)
 
 
 @kernel
 def insert(offsets: Positions, data: Bytes, first: int, slots: Slots) -> int:
-    """Enters the strings from number `first` on; returns the number of one that was there before, or -1."""
+    """Insert the strings from number `first` on; return the number of a duplicate, or -1."""
     mask = np.uint64(len(slots) - 1)
     upper = np.uint64(0xFFFFFFFF00000000)
     for number in range(first, len(offsets) - 1):
@@ -81,10 +81,10 @@ def insert(offsets: Positions, data: Bytes, first: int, slots: Slots) -> int:
 
 
 @kernel
-def find(offsets: Positions, data: Bytes, slots: Slots, asked: Positions, asked_data: Bytes, out: Positions) -> None:
-    """The position of each string asked for, -1 if it is not in the table.
+def find(offsets: Positions, data: Bytes, slots: Slots, wanted: Positions, wanted_data: Bytes, out: Positions) -> None:
+    """Write the position of each wanted string, -1 if it is not in the table.
 
-    Each step is done for a block of strings before the next, so that their fetches from memory overlap.
+    Each step processes a block of strings before the next step, so that their memory accesses overlap.
     """
     mask = np.uint64(len(slots) - 1)
     upper = np.uint64(0xFFFFFFFF00000000)
@@ -94,28 +94,28 @@ def find(offsets: Positions, data: Bytes, slots: Slots, asked: Positions, asked_
     for first in range(0, len(out), BLOCK):
         count = min(BLOCK, len(out) - first)
         for i in range(count):
-            hashes[i] = _hash(asked_data, asked[first + i], asked[first + i + 1])
+            hashes[i] = _hash(wanted_data, wanted[first + i], wanted[first + i + 1])
         for i in range(count):
             entries[i] = slots[hashes[i] & mask]
         for i in range(count):
             begins[i] = offsets[_number(entries[i])]
         for i in range(count):
-            start = asked[first + i]
-            length = asked[first + i + 1] - start
+            start = wanted[first + i]
+            length = wanted[first + i + 1] - start
             slot = hashes[i] & mask
             entry = entries[i]
             begin = begins[i]
-            found: Any = -1
+            position: Any = -1
             while entry != np.uint64(0):
                 other = _number(entry)
                 if (
                     (entry ^ hashes[i]) & upper == np.uint64(0)
                     and offsets[other + 1] - begin == length
-                    and _equal(data, begin, asked_data, start, length)
+                    and _equal(data, begin, wanted_data, start, length)
                 ):
-                    found = other
+                    position = other
                     break
                 slot = (slot + np.uint64(1)) & mask
                 entry = slots[slot]
                 begin = offsets[_number(entry)]
-            out[first + i] = found
+            out[first + i] = position

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from numba import njit
+from numba import config, njit
 
 __all__ = ["kernel", "reordering_kernel"]
 
@@ -13,6 +14,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Sums may be reordered and fused. Not-a-numbers and infinities keep their meaning.
 REORDERING = {"reassoc", "contract", "nsz"}
+
+
+_settings: Any = config
+"""Settings of Numba, which ships no types for them."""
 
 
 def kernel(function: Function) -> Function:
@@ -32,6 +37,20 @@ def _compiled(function: Function, **options: Any) -> Function:
     options = {"nogil": True, "error_model": "numpy", **options}  # a division by zero gives infinity or no number
     try:
         made = njit(function, cache=True, **options)
-    except RuntimeError:  # there is no directory to keep compiled code in: compile for this process alone
-        made = njit(function, **options)
+    except RuntimeError:  # neither the place of the source nor the user's cache directory can be written
+        made = _compiled_elsewhere(function, options)
     return made  # type: ignore[no-any-return]
+
+
+def _compiled_elsewhere(function: Function, options: dict[str, Any]) -> Any:
+    """Compiled code in the cache directory of omnigraph, if there is one; else compiled for this process alone."""
+    directory, before = os.environ.get("OMNIGRAPH_CACHE_DIR"), _settings.CACHE_DIR
+    if directory:
+        _settings.CACHE_DIR = os.path.join(directory, "kernels")  # where a function is cached is decided when it is wrapped
+        try:
+            return njit(function, cache=True, **options)
+        except (RuntimeError, OSError):
+            pass
+        finally:
+            _settings.CACHE_DIR = before
+    return njit(function, **options)

@@ -17,7 +17,7 @@ Counts = npt.NDArray[np.unsignedinteger[Any]]
 
 @kernel
 def runs(offsets: Ints, docs: Ints, out_offsets: Positions, out_docs: Ints, out_counts: Counts) -> int:
-    """Folds equal neighbours within a row into one with its count; returns how many are left."""
+    """Combine adjacent equal documents of a row into one with a count; return the number of results."""
     place = 0
     for row in range(len(offsets) - 1):
         for i in range(offsets[row], offsets[row + 1]):
@@ -33,7 +33,7 @@ def runs(offsets: Ints, docs: Ints, out_offsets: Positions, out_docs: Ints, out_
 
 @kernel
 def live_count(docs: Ints, positions: Positions) -> int:
-    """How many of the documents have a position."""
+    """Return the number of documents that have a position."""
     count = 0
     for i in range(len(docs)):
         count += positions[docs[i]] >= 0
@@ -42,7 +42,7 @@ def live_count(docs: Ints, positions: Positions) -> int:
 
 @kernel
 def mark(offsets: Positions, docs: Ints, tokens: Positions, positions: Positions, out: Mask) -> None:
-    """Sets the positions of the documents that hold one of the tokens."""
+    """Mark the positions of the documents that contain one of the tokens."""
     for at in range(len(tokens)):
         for i in range(offsets[tokens[at]], offsets[tokens[at] + 1]):
             position = positions[docs[i]]
@@ -62,18 +62,18 @@ def add_scores(
     average: float,
     scores: Floats,
     hits: Positions,
-    found: int,
+    hit_count: int,
 ) -> int:
-    """Adds what one token contributes to the score of each document; appends new hits and returns how many there are."""
+    """Add the contribution of one token to the scores; append new hits and return the number of hits."""
     for i in range(len(docs)):
         position = positions[docs[i]]
         if position >= 0:
             count = np.float64(counts[i])
-            if scores[position] == 0.0:
-                hits[found] = position
-                found += 1
+            if scores[position] == 0.0 and hit_count < len(hits):  # a count of 0, only in a damaged list, scores 0
+                hits[hit_count] = position
+                hit_count += 1
             scores[position] += idf * count * (k1 + 1.0) / (count + k1 * (1.0 - b + b * lengths[docs[i]] / average))
-    return found
+    return hit_count
 
 
 @kernel
@@ -81,16 +81,16 @@ def add_scores_at(
     docs: Ints,
     counts: Counts,
     lengths: Counts,
-    asked: Positions,
+    wanted: Positions,
     idf: float,
     k1: float,
     b: float,
     average: float,
     scores: Floats,
 ) -> None:
-    """As `add_scores`, for the documents asked for only: each is looked up in the sorted list. -1 asks for none."""
-    for i in range(len(asked)):
-        doc = asked[i]
+    """Like `add_scores`, for the wanted documents only: each is looked up in the sorted list. -1 means none."""
+    for i in range(len(wanted)):
+        doc = wanted[i]
         if doc < 0:
             continue
         low, high = 0, len(docs)

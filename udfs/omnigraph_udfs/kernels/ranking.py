@@ -1,4 +1,4 @@
-"""Kernels of ranks."""
+"""Kernels of ranking."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["count_up_to", "find"]
 
 @kernel
 def count_up_to(values: Floats, bounds: Floats, counts: Positions) -> None:
-    """Counts each value at the first bound above it; bounds ascend, and values that none is above count at the end."""
+    """Count each value at the first bound above it; bounds ascend. Values at or above the last bound count at the end."""
     most = len(bounds)
     for i in range(len(values)):
         value = values[i]
@@ -29,8 +29,8 @@ def count_up_to(values: Floats, bounds: Floats, counts: Positions) -> None:
 
 @kernel
 def find(values: Positions, wanted: Positions, rows: Positions) -> int:
-    """Writes where values stand that are among the wanted ones, which ascend; returns how many there are."""
-    found = 0
+    """Write the indices of values that are among the ascending wanted ones; return their number."""
+    count = 0
     for i in range(len(values)):
         value = values[i]
         low, high = 0, len(wanted)
@@ -41,6 +41,6 @@ def find(values: Positions, wanted: Positions, rows: Positions) -> int:
             else:
                 high = middle
         if low < len(wanted) and wanted[low] == value:
-            rows[found] = i
-            found += 1
-    return found
+            rows[count] = i
+            count += 1
+    return count

@@ -1,0 +1,14 @@
+"""The literal types of options of public functions."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+LoadMode: TypeAlias = Literal["append", "merge", "overwrite"]
+"""The mode of a load: `append` inserts, `merge` inserts or replaces by id, `overwrite` replaces whole types."""
+EngineName: TypeAlias = Literal["datafusion", "duckdb", "spark"]
+"""The engines of `.gq` queries. Statements of SQL run on `datafusion` and `duckdb`."""
+PipelineEngineName: TypeAlias = Literal["local", "spark"]
+"""The engines of pipelines: this process, or Spark."""
+ExtraColumns: TypeAlias = Literal["refuse", "skip"]
+"""The treatment of columns that are not properties of the type: `refuse` raises, `skip` ignores them."""

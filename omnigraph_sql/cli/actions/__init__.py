@@ -1,0 +1,1 @@
+"""What the commands of `ogsql` do, once their arguments are known."""

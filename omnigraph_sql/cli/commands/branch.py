@@ -1,0 +1,77 @@
+"""`ogsql branch`: create, list and delete branches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from omnigraph_sql.cli.arguments import takes
+from omnigraph_sql.cli.options import graph_target, json_option, require_command, write_options, yes_option
+
+
+@click.group("branch", invoke_without_command=True)
+@click.pass_context
+def branch(context: click.Context) -> None:
+    """Create, list and delete branches."""
+    require_command(context)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BranchCreateOptions:
+    """The command line of `ogsql branch create`."""
+
+    words: tuple[str, ...]
+    store: str | None
+    base: str
+    actor: str | None
+    quiet: bool
+    as_json: bool
+
+
+@branch.command("create")
+@graph_target(then="NAME")
+@click.option("--from", "base", default="main", show_default=True, metavar="BASE", help="The branch to start from.")
+@write_options
+@json_option()
+@takes(BranchCreateOptions)
+def branch_create(options: BranchCreateOptions) -> int:
+    """Create the branch NAME in the graph URI."""
+    from omnigraph_sql.cli.actions import branch as branching
+
+    return branching.create(options)
+
+
+@branch.command("list")
+@graph_target()
+@json_option()
+def branch_list(uri: str | None, store: str | None, as_json: bool) -> int:
+    """List the branches of the graph URI."""
+    from omnigraph_sql.cli.actions import branch as branching
+
+    return branching.show(uri, store, as_json=as_json)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BranchDeleteOptions:
+    """The command line of `ogsql branch delete`."""
+
+    words: tuple[str, ...]
+    store: str | None
+    yes: bool
+    actor: str | None
+    quiet: bool
+    as_json: bool
+
+
+@branch.command("delete")
+@graph_target(then="NAME")
+@yes_option
+@write_options
+@json_option()
+@takes(BranchDeleteOptions)
+def branch_delete(options: BranchDeleteOptions) -> int:
+    """Delete the branch NAME of the graph URI, with everything that is only on it."""
+    from omnigraph_sql.cli.actions import branch as branching
+
+    return branching.delete(options)

@@ -1,0 +1,51 @@
+"""`ogsql commit`: the history of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from omnigraph_sql.cli.arguments import takes
+from omnigraph_sql.cli.options import branch_option, graph_target, json_option, require_command
+
+
+@click.group("commit", invoke_without_command=True)
+@click.pass_context
+def commit(context: click.Context) -> None:
+    """Look at the history of a graph."""
+    require_command(context)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitListOptions:
+    """The command line of `ogsql commit list`."""
+
+    uri: str | None
+    store: str | None
+    branch: str
+    actor: str | None
+    as_json: bool
+
+
+@commit.command("list")
+@graph_target()
+@branch_option("The branch whose history is shown.")
+@click.option("--actor", metavar="ACTOR", help="Only commits of this author.")
+@json_option()
+@takes(CommitListOptions)
+def commit_list(options: CommitListOptions) -> int:
+    """List the commits of the graph URI, newest first."""
+    from omnigraph_sql.cli.actions import show
+
+    return show.commits(options)
+
+
+@commit.command("show")
+@graph_target(then="ID")
+@json_option()
+def commit_show(words: tuple[str, ...], store: str | None, as_json: bool) -> int:
+    """Show the commit ID of the graph URI."""
+    from omnigraph_sql.cli.actions import show
+
+    return show.commit(words, store, as_json=as_json)

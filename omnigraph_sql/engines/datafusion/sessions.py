@@ -1,0 +1,260 @@
+"""DataFusion sessions on a graph, and graphs attached to sessions of the caller."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
+
+from omnigraph_sql.engines.datafusion.bounded_functions import bounded_sql
+from omnigraph_sql.engines.datafusion.catalog import GraphCatalog
+from omnigraph_sql.engines.datafusion.foreign_files import SUBDIRECTORIES, forget_files
+from omnigraph_sql.engines.datafusion.foreign_plans import inner_plan, scan_limits
+from omnigraph_sql.engines.datafusion.functions import register_functions
+from omnigraph_sql.engines.datafusion.off_thread import run_off_thread
+from omnigraph_sql.errors import BadRequest, OmnigraphError
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.runtime.execution import Execution, RunClock, RunSettings
+from omnigraph_sql.runtime.limits import RunLimits
+from omnigraph_sql.sql.errors import statement_error
+from omnigraph_sql.sql.refs import SchemaRef, StateRef
+from omnigraph_sql.sql.resolver import NameResolver, ResolvedTable, SqlSource, unknown_name
+from omnigraph_sql.sql.signatures import statement_params
+from omnigraph_sql.sql.statement import CATALOG, parameter_scalar
+from omnigraph_sql.sqltext.text_limits import MOST_VIEWS, check_parameters, check_sql, too_many_views
+from omnigraph_sql.sqltext.user_sql import is_sampled, state_written, translated_sql
+
+_CATALOG = re.compile(r"table '([^.']+)\.[^']*\.[^']*' not found")
+_DEEPEST = 32
+_READS = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+
+
+class AttachedGraph:
+    """A graph in a session. A name is resolved when it is first used, and keeps its meaning until the next `renew`."""
+
+    def __init__(
+        self,
+        context: SessionContext,
+        source: SqlSource,
+        alias: str,
+        default_state: StateRef,
+        prefixes: tuple[str, ...] = ("",),
+        *,
+        collects_errors: bool = False,
+    ) -> None:
+        self.alias = alias
+        self.collects_errors = collects_errors
+        self.resolver = NameResolver(source, default_state)
+        self.resolver.reading.is_own_session = collects_errors
+        self._depth = 0
+        self._views = 0
+        self._inner: dict[SchemaRef, tuple[SessionContext, _ViewSession]] = {}
+        for name in dict.fromkeys((alias, alias.lower())):  # DataFusion lower-cases unquoted identifiers
+            context.register_catalog_provider(name, GraphCatalog(self))
+        for prefix in prefixes:
+            register_functions(context, self, prefix)
+
+    def renew(self, params: Mapping[str, Any] | None = None, states: dict[StateRef, Snapshot] | None = None) -> NameResolver:
+        """Start a new statement: forget all resolved names; `states` has snapshots to use."""
+        self._views = 0
+        self.resolver = NameResolver(self.resolver.source, self.resolver.default_state, params, states)
+        self.resolver.reading.is_own_session = self.collects_errors
+        return self.resolver
+
+    def view(self, place: SchemaRef, table: ResolvedTable) -> Any:
+        """Return a view as a table provider; the names in it are resolved relative to its own schema."""
+        assert table.relation is not None
+        assert table.relation.definition is not None
+        definition = table.relation.definition
+        if self._depth >= _DEEPEST:
+            hint = "a view may not read itself, nor another that reads it"
+            raise BadRequest(f"the view `{table.name}` is {_DEEPEST} views deep", hint=hint)
+        self._views += 1
+        if self._views > MOST_VIEWS and self.collects_errors:
+            raise too_many_views(self._views)
+        check_sql(definition["sql"], f"the view `{table.name}`")
+        text = bounded_sql(translated_sql(definition["sql"], definition["dialect"], "datafusion"))
+        inner, view_session = self._inside(place)
+        self._depth += 1
+        try:
+            return run_off_thread(lambda: inner.sql_with_options(text, _READS)).into_view()
+        except Exception as error:
+            reason = view_session.resolver.reason()
+            if reason is not None:
+                raise reason from None
+            raise statement_error(f"the view `{table.name}`: {error}", text) from error
+        finally:
+            self._depth -= 1
+
+    def _inside(self, place: SchemaRef) -> tuple[SessionContext, _ViewSession]:
+        """Return the session of the views of a schema. It is kept: its tables live as long as it does."""
+        if place not in self._inner:
+            schema = str(place.ref) if place.schema is None else f"{place.ref}:{place.schema}"
+            context = SessionContext(_config(schema, self.alias))
+            self._inner[place] = context, _ViewSession(self)
+            context.register_catalog_provider(self.alias, GraphCatalog(self._inner[place][1]))
+            register_functions(context, self._inner[place][1])
+        inner, view_session = self._inner[place]
+        view_session.resolver = self.resolver.at(place.ref)
+        return inner, view_session
+
+
+class _ViewSession:
+    """The catalog session in which the text of a view is planned."""
+
+    def __init__(self, session: AttachedGraph) -> None:
+        self.alias = session.alias
+        self.collects_errors = True
+        self.resolver = session.resolver
+        self.view = session.view
+
+
+class GraphContext(SessionContext):
+    """A DataFusion session on a graph. Each statement reads one state of every branch it names, and changes nothing.
+
+    It is a `datafusion.SessionContext`, made by `Graph.datafusion`.
+    """
+
+    def __init__(self, source: SqlSource, default_state: StateRef, memory: int) -> None:
+        runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(memory)
+        super().__init__(_config(str(default_state), CATALOG), runtime)
+        forget_files(self)
+        self._memory = memory
+        self.graph = AttachedGraph(self, source, CATALOG, default_state, collects_errors=True)
+        self._planning = threading.RLock()
+
+    def sql(
+        self,
+        query: str,
+        options: SQLOptions | None = None,
+        param_values: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> DataFrame:
+        """Plan a statement that reads.
+
+        Args:
+            query: the statement, with `$name` for parameters.
+            options: not supported.
+            param_values: values for the parameters; they are bound and never become part of the text.
+            **named: not supported.
+
+        Returns:
+            A lazy data frame of DataFusion.
+
+        Raises:
+            BadRequest: the statement is not valid, or would change something.
+            NotFound: it names a branch, version or commit that does not exist.
+
+        Example:
+            >>> session = graph.datafusion()
+            >>> session.sql("select code from Port where depth > $least", param_values={"least": 20}).to_pydict()
+            {'code': ['NLRTM']}
+        """
+        if options is not None or named:
+            hint = "give parameters as param_values={'name': value}"
+            raise BadRequest("a graph's session takes no options and no named values", hint=hint)
+        return self.read(query, statement_params(query, param_values or {}))
+
+    def sql_with_options(
+        self,
+        query: str,
+        options: SQLOptions,  # noqa: ARG002 (no option is supported)
+        param_values: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> DataFrame:
+        """As `sql`: no options allow a statement to change anything.
+
+        Args:
+            query: the statement.
+            options: ignored.
+            param_values: values for the parameters.
+            **named: not supported.
+
+        Returns:
+            A lazy data frame of DataFusion.
+
+        Raises:
+            BadRequest: the statement is not valid, or would change something.
+
+        Example:
+            >>> from datafusion import SQLOptions
+            >>> graph.datafusion().sql_with_options("select count(*) as n from Port", SQLOptions()).to_pydict()
+            {'n': [2]}
+        """
+        return self.sql(query, None, param_values, **named)
+
+    def read(
+        self,
+        text: str,
+        params: Mapping[str, Any],
+        states: dict[StateRef, Snapshot] | None = None,
+        execution: Execution | None = None,
+    ) -> DataFrame:
+        """Plan a statement that reads, as part of a run.
+
+        Args:
+            text: the statement.
+            params: values for its parameters.
+            states: snapshots of states that the run has resolved already.
+            execution: the run, with its limits; None for the limits of the session.
+
+        Returns:
+            A lazy data frame of DataFusion.
+
+        Raises:
+            BadRequest: the statement is not valid, or would change something.
+            NotFound: it names a branch, version or commit that does not exist.
+
+        Example:
+            >>> graph.datafusion().read("select count(*) as n from Port", {}).to_pydict()
+            {'n': [2]}
+        """
+        check_sql(text)
+        check_parameters(params)
+        values = {
+            name: value if isinstance(value, pa.Scalar) else parameter_scalar(name, value) for name, value in params.items()
+        }
+        if is_sampled(text):
+            hint = "order by random() and take a few with LIMIT, or run it on DuckDB"
+            raise BadRequest("DataFusion takes no samples: it would read all rows in spite of TABLESAMPLE", hint=hint)
+        with self._planning:
+            plain = {name: value.as_py() for name, value in values.items()}
+            resolver = self.graph.renew(plain, states)
+            resolver.execution = execution or Execution(RunSettings(limits=RunLimits(None, self._memory)), RunClock(None))
+            if execution is not None:
+                resolver.reading.follow(execution)
+            try:
+                frame = super().sql(bounded_sql(text), options=_READS, param_values=values)
+                if resolver.reading.is_remote:
+                    resolver.reading.limits = scan_limits(inner_plan(self, frame), resolver.source.foreign)
+                return frame
+            except Exception as error:
+                if isinstance(error, OmnigraphError):
+                    raise
+                reason = resolver.reason()
+                if reason is not None and _comes_from_resolver(str(error)):
+                    raise reason from None
+                catalog = _CATALOG.search(str(error))
+                if catalog is not None and catalog[1] not in self.catalog_names():
+                    raise unknown_name("catalog", catalog[1], self.catalog_names()) from None
+                state = state_written(text)
+                if state is not None:
+                    resolver.find(SchemaRef(resolver.default_state), state)  # raises an error that says what to write
+                raise statement_error(str(error), text, resolver) from error
+
+
+def _comes_from_resolver(text: str) -> bool:
+    """True if an error of DataFusion was caused by a failed look-up of the resolver, or by a function of the graph."""
+    return ("not found" in text or "PyErr" in text) and "table function" not in text
+
+
+def _config(schema: str, catalog: str) -> SessionConfig:
+    config = SessionConfig().with_default_catalog_and_schema(catalog, schema).with_create_default_catalog_and_schema(False)
+    # Types and properties are case-sensitive.
+    config = config.set("datafusion.sql_parser.enable_ident_normalization", "false")
+    config = config.set(*SUBDIRECTORIES)
+    return config.set("datafusion.execution.time_zone", "UTC").with_information_schema(False)

@@ -1,0 +1,93 @@
+"""Read-only SQL statements on DataFusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from datafusion import DataFrame
+
+from omnigraph_sql.caches import Pool
+from omnigraph_sql.engines.datafusion.bounded_functions import column_name
+from omnigraph_sql.engines.datafusion.foreign_plans import is_explained, with_remote_sql
+from omnigraph_sql.engines.datafusion.rows import DataFusionRows
+from omnigraph_sql.engines.datafusion.sessions import GraphContext
+from omnigraph_sql.errors import OmnigraphError
+from omnigraph_sql.foreign.error_attribution import attributed_error
+from omnigraph_sql.runtime.execution import Execution, RunClock, RunSettings, translated_errors
+from omnigraph_sql.runtime.streams import BatchStream, CompleteRows, wait_for
+from omnigraph_sql.runtime.worker_threads import submit
+from omnigraph_sql.sql.errors import error_for_run
+from omnigraph_sql.sql.refs import StateRef
+from omnigraph_sql.sql.resolver import NameResolver, SqlSource
+from omnigraph_sql.sql.statement import READ_AHEAD, SqlRequest, result_batch, result_schema
+
+_IDLE = 4
+
+
+@dataclass(frozen=True)
+class RunningStatement:
+    """The session and the frame of a running statement."""
+
+    context: GraphContext
+    frame: DataFrame
+    give_back: Callable[[], None]
+
+    def finished(self) -> None:
+        """Return the session to the pool."""
+        self.give_back()
+
+
+class DataFusionStatements:
+    """Runs statements on pooled sessions."""
+
+    def __init__(self, source: SqlSource) -> None:
+        self._source = source
+        self._idle: Pool[tuple[StateRef, int], GraphContext] = Pool(_IDLE)
+        """Sessions by their default state and memory limit."""
+
+    def start(self, statement: SqlRequest) -> tuple[pa.Schema, BatchStream | CompleteRows]:
+        """Run a statement, and return it with its first rows read."""
+        clock = RunClock(statement.limits.timeout, statement.spent)
+        execution = Execution(RunSettings(limits=statement.limits), clock)
+        context = self._take(statement)
+        with execution.clock.running():
+            # In a worker thread, which a cancelled caller can abandon: planning cannot be interrupted.
+            planning = submit(partial(_plan, context, statement, execution), execution.stop)
+            frame, rows = wait_for(planning, execution)
+        execution.begin()
+        reading = context.graph.resolver.reading
+        with translated_errors(execution):
+            schema = result_schema(pa.schema([field.with_name(column_name(field.name)) for field in frame.schema()]))
+        running = RunningStatement(context, frame, lambda: self._give(statement, context))
+        stream = BatchStream(rows, running, execution, lambda batch: result_batch(batch, schema))
+        stream.read_ahead(READ_AHEAD)
+        return schema, with_remote_sql(stream, schema, reading) if reading.is_remote and is_explained(frame) else stream
+
+    def close(self) -> None:
+        """Close the idle sessions."""
+        self._idle.clear()
+
+    def _take(self, statement: SqlRequest) -> GraphContext:
+        key = statement.default_state, statement.limits.memory
+        return self._idle.take(key) or GraphContext(self._source, *key)
+
+    def _give(self, statement: SqlRequest, context: GraphContext) -> None:
+        self._idle.give((statement.default_state, statement.limits.memory), context)
+
+
+def _plan(context: GraphContext, statement: SqlRequest, execution: Execution) -> tuple[DataFrame, DataFusionRows]:
+    """Plan a statement, and start to run it."""
+    execution.plan_in_this_thread()
+    frame = context.read(statement.text, statement.params, statement.states, execution)
+    execution.check_cancelled()
+    execution.describe_failures(partial(_error_for_run, context.graph.resolver))
+    with translated_errors(execution):
+        # Only the rows refer to the stream: an exception keeps frames alive, which would keep the query running.
+        return frame, DataFusionRows(frame.execute_stream())
+
+
+def _error_for_run(resolver: NameResolver, cause: BaseException) -> OmnigraphError:
+    return resolver.reason() or attributed_error(str(cause), resolver.reading) or error_for_run(str(cause))

@@ -1,0 +1,1 @@
+"""DuckDB: read queries, connections and SQL statements."""

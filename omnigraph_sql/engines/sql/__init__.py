@@ -1,1 +1,0 @@
-"""Plain SQL over the tables of a graph: names, catalogs and statements."""

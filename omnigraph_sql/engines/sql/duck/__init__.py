@@ -1,1 +1,0 @@
-"""A graph as a catalog of DuckDB, and statements on it."""

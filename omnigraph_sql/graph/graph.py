@@ -1,0 +1,1335 @@
+"""The public face of a graph: everything that a user does with it from Python.
+
+The examples of the methods run on a graph of two ports and a lane between them, under the name `graph`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from omnigraph_sql.arguments import (
+    address,
+    callback,
+    checked,
+    content,
+    flag,
+    instance,
+    load_data,
+    number,
+    optional,
+    path,
+    path_like,
+    text,
+    text_or_path,
+    texts,
+    whole,
+)
+from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode
+from omnigraph_sql.embeddings.handle import Embeddings
+from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.graph.queries import GraphQueries
+from omnigraph_sql.graph.query_compiler import QueryRequest
+from omnigraph_sql.graph.sql import GraphSql, Preview
+from omnigraph_sql.history.commits import history
+from omnigraph_sql.maintenance.retention import age, read_policy
+from omnigraph_sql.manifest.coordinator import MAIN, public_name
+from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.refs import check_commit
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.texts import check_actor
+from omnigraph_sql.project import ProjectSettings, find_project, load_project
+from omnigraph_sql.result import Result
+from omnigraph_sql.runtime.limits import run_limits
+from omnigraph_sql.storage.source_files import refuse_path, source_text
+from omnigraph_sql.store import lifecycle
+from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.store.recovery import sweep
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph_compiler import Catalog
+    from omnigraph_sql.embeddings.client import Embedder
+    from omnigraph_sql.engines.datafusion.sessions import GraphContext
+    from omnigraph_sql.engines.duckdb.sessions import DuckDBPyConnection
+    from omnigraph_sql.explanation import Explanation
+    from omnigraph_sql.foreign.model import ForeignTable
+    from omnigraph_sql.graph.loads import GraphLoads
+    from omnigraph_sql.history.diff import ChangeSet
+    from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.indexes import PendingIndex
+    from omnigraph_sql.runtime.request import ReadRequest
+    from omnigraph_sql.writes.load.loads import LoadResult
+    from omnigraph_sql.writes.load.rejects import RejectLimit, Rejects, RejectTarget
+    from omnigraph_sql.writes.load.stage import Step
+    from omnigraph_sql.writes.load.staged_load import StagedLoad
+    from omnigraph_sql.writes.mutation import MutationResult
+    from omnigraph_sql.writes.relational import RelationalWriter
+
+
+def _staged_load(name: str, value: Any) -> Any:
+    from omnigraph_sql.writes.load.staged_load import StagedLoad
+
+    return instance(StagedLoad, "a staged load")(name, value)
+
+
+def _embedder(name: str, value: Any) -> Any:
+    from omnigraph_sql.embeddings.client import embedder
+
+    return embedder(name, value)
+
+
+_EMBEDDER = optional(_embedder)
+_LIMITS = {"timeout": optional(number), "memory_limit": optional(whole())}
+
+
+class Graph:
+    """An open graph. `init` and `connect` make it; close it, or use it as a context manager.
+
+    Threads may share a graph. It holds no lock and no open write between two calls.
+
+    Example:
+        >>> graph.query("query names() { match { $p: Port } return { $p.name } order { $p.name } }").to_pylist()
+        [{'p.name': 'Duisburg'}, {'p.name': 'Rotterdam'}]
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        *,
+        read_only: bool = False,
+        actor: str | None = None,
+        embedder: str | Embedder | None = None,
+        embed: str | None = None,
+    ) -> None:
+        embeddings = Embeddings(embedder)
+        self._store = store
+        self._read_only = read_only
+        self._actor = check_actor(actor)
+        self._embeddings = embeddings if embeddings.is_on(embed) else None
+        self._queries = GraphQueries(store, embeddings, saves=not read_only)
+        self._sql = GraphSql(store, self._queries)
+
+    @property
+    def _loads(self) -> GraphLoads:
+        from omnigraph_sql.graph.loads import GraphLoads
+
+        return GraphLoads(self._store, self._embeddings)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the sessions of the graph. What was published stays; nothing is pending.
+
+        Example:
+            >>> graph.close()
+        """
+        self._sql.close()
+
+    def refresh(self) -> None:
+        """Read the schema again and finish what crashed writers left, as far as it can be finished.
+
+        A handle sees commits of others without it.
+
+        Raises:
+            NotFound: the graph was removed, or another one is in its place.
+            RecoveryRequired: what a writer left cannot be decided yet.
+
+        Example:
+            >>> graph.refresh()
+        """
+        self._store.coordinator.fresh(MAIN)  # fails if another graph is in the place of this one
+        self._store.catalog, _ = lifecycle.read_contract(self._store.objects)
+        if not self._read_only:
+            sweep(self._store, full=False)
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph: a directory, or `s3://BUCKET/PREFIX`.
+
+        Example:
+            >>> graph.uri.endswith("harbour")
+            True
+        """
+        return str(self._store.root)
+
+    @property
+    def schema(self) -> str:
+        """The text of the accepted schema.
+
+        Raises:
+            NotFound: the graph was removed, or another one is in its place.
+
+        Example:
+            >>> print(graph.schema.splitlines()[0])
+            node Port {
+        """
+        self._store.coordinator.require_same_graph()
+        return self._store.objects.read_text(lifecycle.SOURCE)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema, compiled.
+
+        Example:
+            >>> sorted(graph.catalog.nodes), sorted(graph.catalog.edges)
+            (['Port'], ['Lane'])
+        """
+        return self._store.catalog
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    @checked(ignore_unknown_params=flag, engine=text, **_LIMITS)
+    def query(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: str | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+        engine: EngineName = "datafusion",
+        ignore_unknown_params: bool = False,
+    ) -> Result:
+        """Run a read query of a `.gq` text or file.
+
+        It returns when the first rows are there; a result of a few thousand rows is complete by then. The rest comes while
+        the result is read.
+
+        Args:
+            source: the text of the queries, or the path of a file with them.
+            name: which query of the text, if there are several. The parameters may stand in this place.
+            params: values for its parameters, without `$`.
+            branch: the branch to read.
+            snapshot: a commit id, to read the graph as it was then.
+            version: an earlier version of the branch.
+            timeout: seconds of work; waiting for the reader of the rows does not count.
+            memory_limit: bytes of rows that are worked on at a time.
+            engine: which engine runs it; the rows are the same.
+            ignore_unknown_params: ignore parameters that the query does not declare instead of refusing them.
+
+        Returns:
+            The rows, as Arrow batches, dicts, data frames or JSON.
+
+        Raises:
+            Compile: the query does not fit the schema.
+            BadRequest: a parameter is missing, unknown or of the wrong type, or the query is a mutation.
+            NotFound: there is no such branch, version, commit or query.
+            ResourceLimit: it took longer or needed more memory than allowed.
+
+        Example:
+            >>> near = "query near($c: String) { match { $p: Port { code: $c } $p lane $q } return { $q.name, $q.depth } }"
+            >>> graph.query(near, {"c": "NLRTM"}).to_pylist()
+            [{'q.name': 'Duisburg', 'q.depth': None}]
+        """
+        request = QueryRequest.of(source, name, params, ignore_unknown=ignore_unknown_params)
+        runner = self._queries.engines.get(engine)
+        read = self._read_request(request, branch, snapshot, version, timeout, memory_limit)
+        return Result(
+            read.schema,
+            lambda: runner.start(read),
+            graph_commit_id=read.snapshot.commit_id,
+            query_name=read.query.name,
+            target=snapshot or (branch if version is None else f"{branch}@{version}"),
+        )
+
+    def result_schema(
+        self, source: str | Path, name: str | Mapping[str, Any] | None = None, params: Mapping[str, Any] | None = None
+    ) -> pa.Schema:
+        """The columns that a read query returns; it is not run.
+
+        Args:
+            source: the text of the queries, or the path of a file with them.
+            name: which query of the text, if there are several. The parameters may stand in this place.
+            params: values for its parameters.
+
+        Returns:
+            Names and Arrow types of the columns.
+
+        Raises:
+            Compile: the query does not fit the schema.
+
+        Example:
+            >>> graph.result_schema("query depths() { match { $p: Port } return { $p.depth } }").names
+            ['p.depth']
+        """
+        request = QueryRequest.of(source, name, params, ignore_unknown=False)
+        return self._read_request(request, MAIN, None, None, None, None).schema
+
+    @checked(ignore_unknown_params=flag, analyze=flag, engine=text, **_LIMITS)
+    def explain(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        analyze: bool = False,
+        branch: str = MAIN,
+        snapshot: str | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+        engine: EngineName = "datafusion",
+        ignore_unknown_params: bool = False,
+    ) -> Explanation:
+        """Show how a read query runs: its steps, its SQL, and the plan of the engine.
+
+        Args:
+            source: as for `query`; so are the other arguments that are not listed here.
+            name: which query of the text.
+            params: values for its parameters.
+            analyze: run the query as well, and add rows and times.
+            branch: the branch to read.
+            snapshot: a commit id.
+            version: an earlier version of the branch.
+            timeout: seconds of work.
+            memory_limit: bytes of rows that are worked on at a time.
+            engine: which engine would run it.
+            ignore_unknown_params: ignore parameters that the query does not declare.
+
+        Returns:
+            The explanation; printing it shows the steps.
+
+        Raises:
+            Compile: the query does not fit the schema.
+            BadRequest: a parameter is missing, unknown or of the wrong type.
+
+        Example:
+            >>> plan = graph.explain("query names() { match { $p: Port } return { $p.name } }")
+            >>> "SELECT" in plan.sql
+            True
+        """
+        request = QueryRequest.of(source, name, params, ignore_unknown=ignore_unknown_params)
+        runner = self._queries.engines.get(engine)
+        read = self._read_request(request, branch, snapshot, version, timeout, memory_limit)
+        return runner.analyze(read) if analyze else runner.explain(read)
+
+    def _read_request(
+        self,
+        request: QueryRequest,
+        branch: str,
+        commit: str | None,
+        version: int | None,
+        timeout: float | None,
+        memory_limit: int | None,
+    ) -> ReadRequest:
+        return self._queries.request(
+            request.source,
+            request.name,
+            request.params,
+            lambda: self.snapshot(branch=branch, version=version, commit=commit),
+            run_limits(timeout, memory_limit),
+            ignore_unknown=request.ignore_unknown,
+        )
+
+    # SQL -------------------------------------------------------------------------------------------------------------
+
+    @checked(ignore_unknown_params=flag, engine=text, isolated=flag, **_LIMITS)
+    def sql(
+        self,
+        text: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: str | None = None,
+        version: int | None = None,
+        engine: EngineName = "datafusion",
+        timeout: float | None = None,
+        memory_limit: int | None = None,
+        ignore_unknown_params: bool = False,
+        isolated: bool = False,
+    ) -> Result:
+        """Run an SQL statement that reads.
+
+        Tables are the types of the graph. `"feature/x"."Person"`, `"main@42"."Person"` and `"@COMMIT"."Person"` name other
+        states of it. The statement sees all states as they are when it starts.
+
+        Args:
+            text: the statement, with `$name` for its parameters.
+            params: values for the parameters.
+            branch: the branch whose tables have plain names.
+            snapshot: a commit id, in place of a branch.
+            version: an earlier version of the branch.
+            engine: `datafusion` or `duckdb`.
+            timeout: seconds of work, planning included.
+            memory_limit: bytes that it may take.
+            ignore_unknown_params: ignore parameters that the statement does not mention instead of refusing them.
+            isolated: run it in a process of its own, whose address space is limited: whatever the statement does ends that
+                process and not this one. Use it for statements of people you do not trust.
+
+        Returns:
+            The rows.
+
+        Raises:
+            BadRequest: the statement is not valid, or would change something.
+            NotFound: there is no such branch, version or commit.
+            ResourceLimit: it took longer or needed more memory than allowed.
+
+        Example:
+            >>> graph.sql("select code from Port where depth > $least", {"least": 20}).to_pylist()
+            [{'code': 'NLRTM'}]
+        """
+        refuse_path(text, ".sql", "a statement")
+        sessions, state = self._sql.sessions, self._sql.state(branch, version, snapshot)
+        run = sessions.isolated_sql if isolated else sessions.sql
+        limits = run_limits(timeout, memory_limit)
+        return run(text, params, state, engine, limits, ignore_unknown=ignore_unknown_params)
+
+    @checked(memory_limit=optional(whole()))
+    def datafusion(
+        self, *, branch: str = MAIN, snapshot: str | None = None, version: int | None = None, memory_limit: int | None = None
+    ) -> GraphContext:
+        """Open a DataFusion session on the graph.
+
+        Each statement reads the newest state of the branches that it names, and none can change anything.
+
+        Args:
+            branch: the branch that is the default schema.
+            snapshot: a commit id, in place of a branch.
+            version: an earlier version of the branch.
+            memory_limit: bytes that a statement may take.
+
+        Returns:
+            A `datafusion.SessionContext`.
+
+        Raises:
+            NotFound: there is no such branch, version or commit.
+
+        Example:
+            >>> graph.datafusion().sql("select count(*) as n from Lane").to_pydict()
+            {'n': [1]}
+        """
+        return self._sql.sessions.datafusion(self._sql.state(branch, version, snapshot), run_limits(None, memory_limit))
+
+    @checked(memory_limit=optional(whole()))
+    def duckdb(
+        self, *, branch: str = MAIN, snapshot: str | None = None, version: int | None = None, memory_limit: int | None = None
+    ) -> DuckDBPyConnection:
+        """Open a DuckDB connection on the graph.
+
+        It shows the branches as they are now; attach the graph to it again to see later commits.
+
+        Args:
+            branch: the branch that is the default schema.
+            snapshot: a commit id, in place of a branch.
+            version: an earlier version of the branch.
+            memory_limit: bytes that the connection may take.
+
+        Returns:
+            A `duckdb.DuckDBPyConnection`.
+
+        Raises:
+            Configuration: the package `duckdb` is not installed.
+            NotFound: there is no such branch, version or commit.
+
+        Example:
+            >>> graph.duckdb().sql("select count(*) from Lane").fetchall()
+            [(1,)]
+        """
+        return self._sql.sessions.duckdb(self._sql.state(branch, version, snapshot), run_limits(None, memory_limit))
+
+    @checked(alias=optional(text))
+    def attach(
+        self,
+        session: Any,
+        *,
+        alias: str | None = None,
+        branch: str = MAIN,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> str:
+        """Make the graph a catalog of a DataFusion or DuckDB session of yours.
+
+        The session keeps each branch as it was when a statement first named it; attach the graph again to see later commits.
+
+        Args:
+            session: a `datafusion.SessionContext` or a connection of `duckdb.connect()`.
+            alias: the name of the catalog; `graph` unless given.
+            branch: the branch that functions read unless a state is named.
+            snapshot: a commit id, in place of a branch.
+            version: an earlier version of the branch.
+
+        Returns:
+            The name of the catalog.
+
+        Raises:
+            BadRequest: the session is neither of the two.
+            Conflict: the session has a catalog of that name already.
+
+        Example:
+            >>> import duckdb
+            >>> session = duckdb.connect()
+            >>> graph.attach(session, alias="harbour")
+            'harbour'
+            >>> session.sql('select code from harbour.main."Port" order by code').fetchall()
+            [('DEDUI',), ('NLRTM',)]
+        """
+        return self._sql.sessions.attach(session, alias, self._sql.state(branch, version, snapshot))
+
+    @checked(name=text)
+    def register(self, name: str, source: Any, **options: Any) -> ForeignTable:
+        """Make data that lives elsewhere a table for SQL: `foreign."NAME"`, or just `NAME`.
+
+        Its columns are looked up now; its rows are read when a statement needs them.
+
+        Args:
+            name: the name of the table.
+            source: a path, pattern or directory of Parquet or CSV files, a `postgresql://` address, a DuckDB file, or Arrow
+                data: a table, a reader, a data frame.
+            **options: for files `format`, for CSV also `delimiter`, `header`, `schema` and `types`; for databases
+                `table="SCHEMA.TABLE"`.
+
+        Returns:
+            The table: its name, kind, source and columns.
+
+        Raises:
+            BadRequest: the source or an option is not valid.
+            Conflict: there is a table of that name.
+            SourceFailed: the source cannot be read.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> graph.register("prices", pa.table({"code": ["NLRTM"], "fee": [12.5]})).kind
+            'arrow'
+            >>> graph.sql("select p.name, fee from Port p join prices using (code)").to_pylist()
+            [{'name': 'Rotterdam', 'fee': 12.5}]
+        """
+        return self._sql.sessions.foreign.add(name, source, options, self._sql.table_names())
+
+    @checked(name=text)
+    def unregister(self, name: str) -> None:
+        """Forget a foreign table. Its source stays as it is.
+
+        Args:
+            name: the name that it was registered with.
+
+        Raises:
+            NotFound: there is no such foreign table.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> _ = graph.register("prices", pa.table({"code": ["NLRTM"]}))
+            >>> graph.unregister("prices")
+        """
+        self._sql.sessions.foreign.remove(name)
+
+    def foreign(self) -> list[ForeignTable]:
+        """The foreign tables of this handle, by name.
+
+        Returns:
+            Name, kind, source and columns of each; sources are shown without passwords.
+
+        Example:
+            >>> graph.foreign()
+            []
+        """
+        return self._sql.sessions.foreign.all()
+
+    @checked(path=optional(path))
+    def use_project(self, path: str | os.PathLike[str] | None = None) -> ProjectSettings:
+        """Use an `omnigraph.yaml`: register its foreign tables, and let `gq('NAME')` call the queries of its files.
+
+        Args:
+            path: the file or its directory; the nearest from the working directory upwards unless given.
+
+        Returns:
+            What the file says.
+
+        Raises:
+            NotFound: there is no such file.
+            BadRequest: the file is not valid.
+
+        Example:
+            >>> _ = Path("omnigraph.yaml").write_text("queries: []")
+            >>> graph.use_project("omnigraph.yaml").queries
+            ()
+        """
+        project = find_project() if path is None else load_project(Path(path))
+        self.use_queries(*project.queries)
+        for table in project.foreign:
+            self.register(table.name, table.source, **table.options)
+        return project
+
+    def use_queries(self, *files: str | os.PathLike[str]) -> None:
+        """Let `gq` in SQL call the queries of `.gq` files by name.
+
+        Args:
+            *files: paths of the files. They are read when a query is called.
+
+        Raises:
+            BadRequest: a path is not valid.
+
+        Example:
+            >>> _ = Path("ports.gq").write_text("query ports() { match { $p: Port } return { $p.code } }")
+            >>> graph.use_queries("ports.gq")
+            >>> graph.sql("select count(*) as n from gq('ports')").to_pylist()
+            [{'n': 2}]
+        """
+        self._sql.sessions.use_files(Path(path("files", file)) for file in files)
+
+    # Writing ---------------------------------------------------------------------------------------------------------
+
+    @checked(
+        ignore_unknown_params=flag,
+    )
+    def mutate(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        retries: int = 0,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        ignore_unknown_params: bool = False,
+    ) -> MutationResult:
+        """Run a mutation of a `.gq` text or file, as one commit or not at all.
+
+        Writers of one table take turns.
+
+        Args:
+            source: the text of the queries, or the path of a file with them.
+            name: which query of the text, if there are several. The parameters may stand in this place.
+            params: values for its parameters.
+            branch: the branch to change.
+            actor: who changes it; the actor of the handle unless given.
+            if_commit: run only if this is the newest commit of the branch.
+            retries: how often to evaluate the mutation anew if others have changed the rows that it chose.
+            message: a note for the history.
+            idempotency_key: a mutation of a key that is in the history of the branch is not done again.
+            ignore_unknown_params: ignore parameters that the mutation does not declare instead of refusing them.
+
+        Returns:
+            How many entities it changed, and the commit; the commit is None if nothing changed.
+
+        Raises:
+            Compile: the mutation does not fit the schema.
+            BadRequest: a parameter is missing, unknown or of the wrong type, or the graph is read-only.
+            ValidationFailed: the rows would break a rule of the schema.
+            KeyConflict: an inserted id exists already.
+            PreconditionFailed: `if_commit` is not the newest commit.
+            ExpectedVersionMismatch: others have changed the rows that it chose.
+
+        Example:
+            >>> survey = "query survey($c: String, $d: F64) { update Port set { depth: $d } where code = $c }"
+            >>> graph.mutate(survey, {"c": "DEDUI", "d": 4.5}).affected_nodes
+            1
+        """
+        self._require_writable()
+        request = QueryRequest.of(source, name, params, ignore_unknown=ignore_unknown_params)
+        query = self._queries.compiler.query(request.source, request.name)
+        from omnigraph_sql.writes.mutation import mutate as run_mutation
+
+        return run_mutation(
+            self._store,
+            query,
+            request.params,
+            ignore_unknown=request.ignore_unknown,
+            branch=branch,
+            actor=self._actor_for(actor),
+            if_commit=None if if_commit is None else check_commit(if_commit),
+            message=message,
+            idempotency_key=idempotency_key,
+            embeddings=self._embeddings,
+            retries=retries,
+        )
+
+    @checked(extra_columns=text, data=load_data, mode=text, rejects=path_like)
+    def load(
+        self,
+        data: Any,
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        base: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        rejects: RejectTarget | None = None,
+        max_rejects: RejectLimit | None = None,
+        csv: Mapping[str, Any] | None = None,
+        extra_columns: ExtraColumns = "refuse",
+    ) -> LoadResult:
+        """Load records of any number of types: validated as one change, published as one commit.
+
+        Args:
+            data: records as JSON lines (a text, a path, lines), or a mapping from type to a table, data frame or file.
+            mode: how the load treats what is there.
+            branch: the branch to load into.
+            base: create the branch from this one if it is missing.
+            actor: who loads; the actor of the handle unless given.
+            message: a note for the history.
+            idempotency_key: a load of a key that is in the history of the branch is not done again.
+            rejects: report every faulty record to a file or a function, instead of failing at the first.
+            max_rejects: how many faulty records may be left out, or which share of them, as `"0.5%"`.
+            csv: how CSV files are written: delimiter, quote, escape, header, names, encoding, null.
+            extra_columns: what becomes of columns that are no properties.
+
+        Returns:
+            How many entities were loaded and rejected, and the commit.
+
+        Raises:
+            BadRequest: a record or an argument is not valid, or the graph is read-only.
+            ValidationFailed: the rows break a rule of the schema.
+            KeyConflict: mode `append` meets an id that exists.
+
+        Example:
+            >>> record = '{"type": "Port", "data": {"code": "GBFXT", "name": "Felixstowe"}}'
+            >>> graph.load(record, mode="append", message="one more").nodes
+            {'Port': 1}
+        """
+        self._require_writable()
+        from omnigraph_sql.graph.loads import LoadRequest
+        from omnigraph_sql.writes.operation import Provenance
+
+        request = LoadRequest(
+            data=data,
+            mode=mode,
+            branch=branch,
+            provenance=Provenance("Load", self._actor_for(actor), message, idempotency_key),
+            rejects=rejects,
+            max_rejects=max_rejects,
+            csv=csv,
+            extra_columns=extra_columns,
+        )
+        request.check()
+        created = base is not None and branch not in self.branches()
+        if created and base is not None:
+            self.create_branch(branch, base)
+        try:
+            result = self._loads.load(request)
+        except Exception:
+            if created:
+                self.delete_branch(branch)
+            raise
+        return replace(result, base_branch=base, branch_created=created)
+
+    @checked(branch=content, data=load_data, mode=text)
+    def ingest(self, data: Any, *, branch: str, mode: LoadMode, base: str = MAIN, actor: str | None = None) -> LoadResult:
+        """Load into a branch, and create it from `base` when it is missing.
+
+        Args:
+            data: as for `load`.
+            branch: the branch to load into.
+            mode: how the load treats what is there.
+            base: the branch that a missing one starts from.
+            actor: who loads.
+
+        Returns:
+            As `load`; `branch_created` says whether the branch is new.
+
+        Raises:
+            BadRequest: a record or an argument is not valid.
+            ValidationFailed: the rows break a rule of the schema.
+
+        Example:
+            >>> record = '{"type": "Port", "data": {"code": "GBFXT"}}'
+            >>> graph.ingest(record, branch="spring", mode="append").branch_created
+            True
+        """
+        return self.load(data, mode=mode, branch=branch, base=base, actor=actor)
+
+    @checked(extra_columns=text, data=load_data, mode=text, rejects=path_like, on_step=callback)
+    def stage(
+        self,
+        data: Any,
+        *,
+        mode: LoadMode,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        rejects: RejectTarget | Rejects | None = None,
+        max_rejects: RejectLimit | None = None,
+        csv: Mapping[str, Any] | None = None,
+        extra_columns: ExtraColumns = "refuse",
+        on_step: Callable[[Step], None] = lambda _: None,
+    ) -> StagedLoad:
+        """Validate a load and write its files without making anything visible; `publish` does that later.
+
+        Args:
+            data: as for `load`; so are the other arguments that are not listed here.
+            mode: how the load treats what is there.
+            branch: the branch that it is meant for.
+            actor: who loads.
+            message: a note for the history.
+            idempotency_key: a load of a key that is in the history of the branch is not done again.
+            rejects: where faulty records are reported.
+            max_rejects: how many faulty records may be left out.
+            csv: how CSV files are written.
+            extra_columns: what becomes of columns that are no properties.
+            on_step: called with each step as it begins: read, validate, stage.
+
+        Returns:
+            The staged load. Another process may publish it: `StagedLoad.from_json(staged.to_json())`.
+
+        Raises:
+            BadRequest: a record or an argument is not valid, or the graph is read-only.
+            ValidationFailed: the rows break a rule of the schema.
+
+        Example:
+            >>> staged = graph.stage('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            >>> commit = graph.publish(staged, message="reviewed")
+            >>> commit.message
+            'reviewed'
+        """
+        self._require_writable()
+        from omnigraph_sql.graph.loads import LoadRequest
+        from omnigraph_sql.writes.operation import Provenance
+
+        request = LoadRequest(
+            data=data,
+            mode=mode,
+            branch=branch,
+            provenance=Provenance("Load", self._actor_for(actor), message, idempotency_key),
+            rejects=rejects,
+            max_rejects=max_rejects,
+            csv=csv,
+            extra_columns=extra_columns,
+        )
+        return self._loads.stage(request, on_step)
+
+    @checked(staged=_staged_load)
+    @contextmanager
+    def preview(self, staged: StagedLoad) -> Iterator[Preview]:
+        """Ask a branch in SQL as it will be once a staged load is published. Others see nothing of it.
+
+        Args:
+            staged: the load.
+
+        Yields:
+            An object with the method `sql`.
+
+        Raises:
+            BadRequest: the load is not one of this graph, or the graph is read-only.
+            Conflict: the branch has moved on.
+
+        Example:
+            >>> staged = graph.stage('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            >>> with graph.preview(staged) as preview:
+            ...     preview.sql("select count(*) as n from Port").to_pylist()
+            [{'n': 3}]
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.load.preview import staged_snapshot
+
+        with staged_snapshot(self._store, staged) as snapshot, closing(self._sql.preview(snapshot)) as preview:
+            yield preview
+
+    @checked(staged=_staged_load)
+    def publish(
+        self,
+        staged: StagedLoad,
+        *,
+        message: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Commit | None:
+        """Publish a staged load.
+
+        Args:
+            staged: the load. It must still stand on the state that it was validated against.
+            message: a note for the history; that of the load unless given.
+            actor: who publishes; the actor of the load unless given.
+            idempotency_key: the key of the load unless given.
+
+        Returns:
+            The commit; None when the load changes nothing.
+
+        Raises:
+            BadRequest: the load is not one of this graph, or its files are not what it says.
+            Conflict: the branch has moved on.
+            ExpectedVersionMismatch: others have changed the tables of the load.
+
+        Example:
+            >>> staged = graph.stage('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            >>> graph.publish(staged).graph_commit_id == graph.commits()[0].graph_commit_id
+            True
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.operation import Provenance
+
+        declared = staged.provenance
+        provenance = Provenance(
+            "Load",
+            self._actor_for(actor) if actor is not None else declared.actor,
+            message if message is not None else declared.message,
+            idempotency_key if idempotency_key is not None else declared.idempotency_key,
+        )
+        return self._loads.publish(staged, provenance)
+
+    @checked(staged=_staged_load)
+    def discard(self, staged: StagedLoad) -> None:
+        """Remove the files of a staged load that is not to be published.
+
+        Args:
+            staged: the load.
+
+        Raises:
+            BadRequest: the graph is read-only.
+
+        Example:
+            >>> graph.discard(graph.stage('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append"))
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.load.abandoned_loads import discard
+
+        discard(self._store, staged)
+
+    @checked()
+    def tables(self, branch: str = MAIN, *, actor: str | None = None, message: str | None = None) -> RelationalWriter:
+        """Write relational tables, views and schemas of a branch. Every call of the writer is one commit.
+
+        Args:
+            branch: the branch to change.
+            actor: who changes it; the actor of the handle unless given.
+            message: a note for the history.
+
+        Returns:
+            The writer.
+
+        Raises:
+            BadRequest: the graph is read-only.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> _ = graph.tables().create_table("main", "fees", pa.table({"code": ["NLRTM"], "fee": [12.5]}))
+            >>> graph.sql("select fee from fees").to_pylist()
+            [{'fee': 12.5}]
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.operation import Provenance
+        from omnigraph_sql.writes.relational import RelationalWriter
+
+        return RelationalWriter(self._store, branch, Provenance("Relational", self._actor_for(actor), message))
+
+    # Branches and history --------------------------------------------------------------------------------------------
+
+    def branches(self) -> list[str]:
+        """The names of the branches, sorted.
+
+        Example:
+            >>> graph.branches()
+            ['main']
+        """
+        return self._store.coordinator.branches()
+
+    def damaged_branches(self) -> dict[str, str]:
+        """The branches that cannot be read, each with the reason.
+
+        All others work, and a damaged one can be deleted.
+
+        Example:
+            >>> graph.damaged_branches()
+            {}
+        """
+        return self._store.coordinator.damaged_branches()
+
+    @checked()
+    def create_branch(self, name: str, base: str = MAIN) -> str:
+        """Create a branch that starts at the present state of another one. No data is copied.
+
+        Args:
+            name: the name of the new branch.
+            base: the branch to start from.
+
+        Returns:
+            The name, without surrounding blanks.
+
+        Raises:
+            BadRequest: the name is not valid, or the graph is read-only.
+            Conflict: there is a branch of that name.
+            NotFound: there is no branch `base`.
+
+        Example:
+            >>> graph.create_branch("survey")
+            'survey'
+        """
+        self._require_writable()
+        from omnigraph_sql.writes import branches as branch_writes
+
+        return branch_writes.create_branch(self._store, name, base, self._actor)
+
+    @checked()
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch. Commits that other branches share stay.
+
+        Args:
+            name: the name of the branch.
+
+        Raises:
+            BadRequest: it is `main`, or the graph is read-only.
+            NotFound: there is no such branch.
+
+        Example:
+            >>> _ = graph.create_branch("survey")
+            >>> graph.delete_branch("survey")
+        """
+        self._require_writable()
+        from omnigraph_sql.writes import branches as branch_writes
+
+        branch_writes.delete_branch(self._store, name)
+
+    @checked()
+    def snapshot(self, *, branch: str = MAIN, version: int | None = None, commit: str | None = None) -> Snapshot:
+        """The tables that a branch shows now, or showed at a version or a commit.
+
+        Args:
+            branch: the branch.
+            version: an earlier version of it.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            An immutable map from tables to their versions, with the commit.
+
+        Raises:
+            NotFound: there is no such branch, version or commit.
+
+        Example:
+            >>> graph.snapshot().entry("node:Port").row_count
+            2
+        """
+        coordinator = self._store.coordinator
+        if commit is not None:
+            return coordinator.at_commit(commit)
+        name = public_name(branch)
+        return coordinator.fresh(name) if version is None else coordinator.at_version(name, version)
+
+    @checked()
+    def commits(self, branch: str = MAIN) -> list[Commit]:
+        """The history of a branch, newest first.
+
+        Args:
+            branch: the branch.
+
+        Returns:
+            Its commits, each with its parents, actor, message and time.
+
+        Raises:
+            NotFound: there is no such branch.
+
+        Example:
+            >>> [commit.message for commit in graph.commits()]
+            ['first ports', 'init']
+        """
+        return history(self._store.coordinator, self.snapshot(branch=branch))
+
+    @checked()
+    def commit(self, commit_id: str) -> Commit:
+        """One commit by its id.
+
+        Args:
+            commit_id: the id.
+
+        Returns:
+            The commit.
+
+        Raises:
+            NotFound: there is no such commit.
+
+        Example:
+            >>> graph.commit(graph.commits()[0].graph_commit_id).message
+            'first ports'
+        """
+        self._store.coordinator.require_same_graph()
+        return self._store.coordinator.commit(commit_id)
+
+    @checked(kinds=optional(texts), types=optional(texts), ops=optional(texts))
+    def diff(
+        self,
+        start: str,
+        end: str,
+        *,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+    ) -> ChangeSet:
+        """The entities that were inserted, updated and deleted between two states.
+
+        Args:
+            start: the earlier state: a branch, `BRANCH@VERSION` or a commit id.
+            end: the later state.
+            kinds: only these kinds: `node`, `edge`.
+            types: only these types.
+            ops: only these operations: `insert`, `update`, `delete`.
+
+        Returns:
+            The changes, with counts.
+
+        Raises:
+            NotFound: there is no such state or type.
+            BadRequest: a filter names nothing that there is.
+
+        Example:
+            >>> _ = graph.create_branch("survey")
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append", branch="survey")
+            >>> [(change.op, change.id) for change in graph.diff("main", "survey").changes]
+            [('insert', 'GBFXT')]
+        """
+        from omnigraph_sql.history.diff import ChangeFilter, diff
+
+        wanted = ChangeFilter(kinds, types, ops)
+        return diff(self._store.storage, self._store.catalog, self._state(start), self._state(end), wanted)
+
+    def _state(self, name: str) -> Snapshot:
+        from omnigraph_sql.sql.refs import parse_ref
+
+        check_commit(name)  # whichever of the three it is, it is a text of that kind
+        if "@" not in name and name not in self.branches() and self._store.coordinator.find_commit(name) is not None:
+            return self.snapshot(commit=name)
+        ref = parse_ref(name)
+        return self.snapshot(branch=ref.branch, version=ref.version, commit=ref.commit)
+
+    @checked(types=optional(texts))
+    def export(
+        self,
+        branch: str = MAIN,
+        types: Iterable[str] | None = None,
+        *,
+        version: int | None = None,
+        commit: str | None = None,
+    ) -> Iterator[str]:
+        """The graph as load records.
+
+        Args:
+            branch: the branch.
+            types: only these types.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            One JSON text for each record; loading them gives the same graph.
+
+        Raises:
+            NotFound: there is no such branch, version, commit or type.
+
+        Example:
+            >>> import json
+            >>> [json.loads(record)["data"]["name"] for record in graph.export(types=["Port"])]
+            ['Duisburg', 'Rotterdam']
+        """
+        snapshot = self.snapshot(branch=branch, version=version, commit=commit)
+        from omnigraph_sql.history.export import export_records
+
+        return export_records(self._store.storage, self._store.catalog, snapshot, types)
+
+    @checked(table_key=text, entity_id=text)
+    def entity_at(
+        self,
+        table_key: str,
+        entity_id: str,
+        *,
+        branch: str = MAIN,
+        version: int | None = None,
+        commit: str | None = None,
+    ) -> dict[str, Any] | None:
+        """One entity as a load record, now or in the past.
+
+        Args:
+            table_key: its type, as `node:TYPE` or `edge:TYPE`.
+            entity_id: its id.
+            branch: the branch.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            The record; None when there is no such entity.
+
+        Raises:
+            NotFound: there is no such branch, version, commit or type.
+
+        Example:
+            >>> graph.entity_at("node:Port", "NLRTM")["data"]["depth"]
+            24.0
+        """
+        snapshot = self.snapshot(branch=branch, version=version, commit=commit)
+        from omnigraph_sql.history.export import entity_at
+
+        return entity_at(self._store.storage, self._store.catalog, snapshot, table_key, entity_id)
+
+    # Upkeep ----------------------------------------------------------------------------------------------------------
+
+    @checked(lance_text=flag)
+    def ensure_indices(
+        self, branch: str = MAIN, *, lance_text: bool = False, actor: str | None = None
+    ) -> list[PendingIndex]:
+        """Build every index that the schema declares and a table with rows lacks: one commit, or none.
+
+        Structures for text and vector search are made beside the tables. Answers do not depend on any of it, except that
+        `nearest` over a whole type of more than a million nodes asks a vector index for candidates.
+
+        Args:
+            branch: the branch.
+            lance_text: add Lance's own text indexes, for other readers of the tables.
+            actor: who builds them.
+
+        Returns:
+            The indexes that cannot be built yet.
+
+        Raises:
+            BadRequest: the graph is read-only.
+
+        Example:
+            >>> graph.ensure_indices()
+            []
+        """
+        self._require_writable()
+        from omnigraph_sql.maintenance.indexes import ensure_indices
+
+        pending = ensure_indices(self._store, branch, self._actor_for(actor), lance_text=lance_text)
+        resources = self._queries.engines.resources
+        resources.prepare(self._store.catalog, self._store.coordinator.fresh(public_name(branch)))
+        return pending
+
+    @checked(keep=optional(whole()), older_than=optional(age), dry_run=flag)
+    def cleanup(
+        self, keep: int | None = None, older_than: timedelta | str | None = None, *, dry_run: bool = False
+    ) -> list[CleanupStat]:
+        """Remove old versions of the tables, and what interrupted writers left behind, for good.
+
+        What a branch shows always stays, with every later version. Reading a version that is gone raises `VersionReclaimed`.
+        Files that nothing refers to go when they are older than OMNIGRAPH_STAGING_GRACE (7 days): younger ones may belong to
+        a write in progress.
+
+        Args:
+            keep: how many of the newest versions of each table stay.
+            older_than: only versions of this age go: a `timedelta`, or a text like `7d`. With both, a version goes only if
+                neither keeps it.
+            dry_run: remove nothing, and say what would be removed.
+
+        Returns:
+            What was removed, table by table.
+
+        Raises:
+            BadRequest: neither `keep` nor `older_than` is given or valid, or the graph is read-only.
+
+        Example:
+            >>> [stat.versions_removed for stat in graph.cleanup(older_than="30d", dry_run=True)]
+            [0, 0]
+        """
+        policy = read_policy(keep, older_than)
+        if not dry_run:
+            self._require_writable()
+        from omnigraph_sql.maintenance.cleanup import cleanup
+
+        stats = cleanup(self._store, policy, dry_run=dry_run)
+        if not dry_run:
+            self._queries.clear_caches()
+        return stats
+
+    def recoveries(self) -> dict[str, list[Any]]:
+        """What crashed writers left, and what was recovered so far.
+
+        Returns:
+            `pending` and `quarantined` sidecars, and the `audit` of recoveries, oldest first.
+
+        Example:
+            >>> graph.recoveries()
+            {'pending': [], 'quarantined': [], 'audit': []}
+        """
+        self._store.coordinator.require_same_graph()
+        return {
+            "pending": self._store.sidecars.pending(),
+            "quarantined": self._store.sidecars.quarantined(),
+            "audit": sorted(self._store.audit.read(), key=lambda row: (row["created_at"], row["operation_id"])),
+        }
+
+    def _require_writable(self) -> None:
+        if self._read_only:
+            raise BadRequest("the graph is open read-only", hint="connect to it without read_only")
+
+    def _actor_for(self, actor: str | None) -> str | None:
+        return self._actor if actor is None else check_actor(actor)
+
+
+@checked(uri=address, schema=text_or_path, force=flag, embedder=_EMBEDDER)
+def init(
+    uri: str | os.PathLike[str],
+    schema: str | Path,
+    *,
+    actor: str | None = None,
+    force: bool = False,
+    embedder: str | Embedder | None = None,
+) -> Graph:
+    """Create a graph.
+
+    Args:
+        uri: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.
+        schema: `.pg` text, or the path of a file with it.
+        actor: who writes through this handle.
+        force: also create it in a directory that holds other files, or the rest of a creation that failed.
+        embedder: what computes the vectors that writes leave out: the name of a provider, or an object of your own; the
+            environment decides if it is None.
+
+    Returns:
+        The open graph.
+
+    Raises:
+        Compile: the schema is not valid.
+        AlreadyInitialized: there is a graph.
+        BadRequest: an argument is not valid.
+
+    Example:
+        >>> new = og.init("fleet", "node Ship { imo: I64 @key }")
+        >>> new.branches()
+        ['main']
+    """
+    source = source_text(schema, ".pg", "the schema")
+    store = lifecycle.create_graph(uri, source, actor=check_actor(actor), force=force)
+    return Graph(store, actor=actor, embedder=embedder)
+
+
+@checked(uri=address, read_only=flag, embedder=_EMBEDDER, embed=optional(text))
+def connect(
+    uri: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    actor: str | None = None,
+    embedder: str | Embedder | None = None,
+    embed: str | None = None,
+) -> Graph:
+    """Open a graph. Unless read-only, it first finishes or undoes what crashed writers left.
+
+    Args:
+        uri: the directory of the graph, or `s3://BUCKET/PREFIX`.
+        read_only: refuse everything that writes.
+        actor: who writes through this handle.
+        embedder: what computes the vectors that writes leave out: the name of a provider, or an object of your own; the
+            environment decides if it is None.
+        embed: `off` leaves vectors as they are given.
+
+    Returns:
+        The open graph.
+
+    Raises:
+        NotFound: there is no graph.
+        UnsupportedFormat: the graph was written by a newer release.
+        RecoveryRequired: what a writer left cannot be decided yet.
+
+    Example:
+        >>> with og.connect(graph.uri, read_only=True) as reader:
+        ...     reader.snapshot().entry("edge:Lane").row_count
+        1
+    """
+    check_actor(actor)
+    store = lifecycle.open_graph(uri, read_only=read_only)
+    return Graph(store, read_only=read_only, actor=actor, embedder=embedder, embed=embed)

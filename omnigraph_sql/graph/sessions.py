@@ -1,0 +1,291 @@
+"""A graph in SQL: what sessions need of it, and the sessions themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph_compiler import Catalog
+from omnigraph_compiler.deadline import checked_by
+from omnigraph_compiler.diagnostics import did_you_mean
+from omnigraph_sql.arguments import instance
+from omnigraph_sql.binding.context import BindContext
+from omnigraph_sql.engines.registry import StatementEngine, check_engine, infer_file_schema, statement_engine
+from omnigraph_sql.errors import BadRequest, NotFound
+from omnigraph_sql.foreign.registry import ForeignTables
+from omnigraph_sql.graph.queries import GraphQueries
+from omnigraph_sql.history.commits import history
+from omnigraph_sql.isolation.pool import ProcessPool
+from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.result import Result
+from omnigraph_sql.runtime.execution import RunClock
+from omnigraph_sql.runtime.limits import RunLimits
+from omnigraph_sql.source_files import read_source
+from omnigraph_sql.sql.functions import CHANGES
+from omnigraph_sql.sql.refs import StateRef, check_type
+from omnigraph_sql.sql.signatures import statement_params
+from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
+from omnigraph_sql.sqltext.text_limits import check_parameters, check_sql
+from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.store.graph_store import GraphStore
+
+if TYPE_CHECKING:
+    from omnigraph_sql.engines.datafusion.sessions import GraphContext
+    from omnigraph_sql.engines.duckdb.sessions import DuckDBPyConnection
+    from omnigraph_sql.isolation.wire import IsolatedRequest
+
+
+@dataclass(frozen=True)
+class GraphSqlSource:
+    """What SQL needs of a graph (`omnigraph_sql.sql.resolver.SqlSource`).
+
+    Engines hold on to it where Python does not see it, so nothing that holds on to an engine may be part of it.
+    """
+
+    store: GraphStore
+    queries: GraphQueries
+    shown: Snapshot | None = None
+    """What a branch shows in place of what it is at."""
+    foreign: ForeignTables = field(default_factory=lambda: ForeignTables(infer_file_schema))
+    files: dict[Path, None] = field(default_factory=dict)
+    """Files with `.gq` queries that can be called by name."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema."""
+        return self.store.catalog
+
+    @property
+    def storage(self) -> TableStorage:
+        """Where the tables are."""
+        return self.store.storage
+
+    def state(self, ref: StateRef) -> Snapshot:
+        """What a ref shows now."""
+        coordinator = self.store.coordinator
+        if ref.commit is not None:
+            return coordinator.at_commit(ref.commit)
+        if self.shown is not None and ref == StateRef(self.shown.branch):
+            return self.shown
+        return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
+
+    def confirm(self) -> None:
+        """Raise if another graph, or none, is where this one was."""
+        self.store.coordinator.require_same_graph()
+
+    def branches(self) -> list[str]:
+        """The names of the branches."""
+        return self.store.coordinator.branches()
+
+    def commits(self, branch: str) -> list[Commit]:
+        """The history of a branch, newest first."""
+        return history(self.store.coordinator, self.store.coordinator.fresh(branch))
+
+    def changes(self, start: Snapshot, end: Snapshot) -> pa.Table:
+        """The changes between two states, as a table."""
+        from omnigraph_sql.history.diff import ChangeFilter, diff
+
+        changes = diff(self.storage, self.catalog, start, end, ChangeFilter()).changes
+        rows = [
+            {name: getattr(change, name) for name in ("kind", "type_name", "id", "op")}
+            | ({} if change.endpoints is None else vars(change.endpoints))
+            for change in changes
+        ]
+        return pa.Table.from_pylist(rows, CHANGES)
+
+    def named(self, query: str) -> tuple[str, str | None]:
+        """Resolve an argument of `gq`, the text or the name of a query: the text of its file, and the name."""
+        if not query.isidentifier():
+            return query, None
+        from omnigraph_compiler.query.parse import parse_queries
+
+        texts = {path: read_source(path) for path in self.files}
+        names = {path: [parsed.name.text for parsed in parse_queries(text).queries] for path, text in texts.items()}
+        having = [path for path, known in names.items() if query in known]
+        if len(having) > 1:
+            where = " and ".join(map(str, having))
+            raise BadRequest(f"there are several queries `{query}`: in {where}", hint="rename one, or give the text")
+        if not having:
+            known = sorted({name for declared in names.values() for name in declared})
+            hint = did_you_mean(query, known) or (
+                "give its text" if known else "give its text, or use the files of a project"
+            )
+            raise NotFound(f"there is no query `{query}`", what="query", name=query, hint=hint)
+        return texts[having[0]], query
+
+    def query(
+        self, text: str, name: str | None, params: Mapping[str, Any], snapshot: Snapshot, allowed: RunLimits
+    ) -> Result:
+        """The rows of a `.gq` query."""
+        request = self.queries.request(text, name, params, lambda: snapshot, allowed)
+        engine = self.queries.engines.get("datafusion")
+        return Result(request.schema, lambda: engine.start(request), graph_commit_id=snapshot.commit_id)
+
+    def scope(self, snapshot: Snapshot) -> BindContext:
+        """What is known of a state besides its tables."""
+        return self.queries.engines.resources.bare_scope(self.catalog, snapshot)
+
+
+def _check(text: object, params: object) -> None:
+    check_type("an SQL statement", text, str, "a text")
+    check_type("params", {} if params is None else params, Mapping, "a mapping from names to values")
+
+
+def _checked_parameters(text: str, params: Mapping[str, Any], clock: RunClock, *, ignore_unknown: bool) -> dict[str, Any]:
+    """The parameters that a statement takes; raises if it or they are too large."""
+    with clock.running(), checked_by(clock.check):
+        check_sql(text)
+        check_parameters(params)
+        return statement_params(text, params, ignore_unknown=ignore_unknown)
+
+
+class SqlSessions:
+    """Statements on a graph, and sessions of DataFusion and DuckDB."""
+
+    def __init__(self, store: GraphStore, queries: GraphQueries, shown: Snapshot | None = None) -> None:
+        self._source = GraphSqlSource(store, queries, shown)
+        self._statements: dict[str, StatementEngine] = {}
+        self._processes = ProcessPool()
+        self.foreign = self._source.foreign
+        """The foreign tables that statements and sessions show."""
+
+    def isolated_sql(
+        self,
+        text: str,
+        params: Mapping[str, Any] | None,
+        default_state: StateRef,
+        engine: str,
+        allowed: RunLimits,
+        *,
+        ignore_unknown: bool = False,
+    ) -> Result:
+        """As `sql`, in a process of its own."""
+        from omnigraph_sql.isolation.rows import IsolatedRows
+        from omnigraph_sql.isolation.values import sendable
+        from omnigraph_sql.isolation.wire import ForeignRegistration, IsolatedRequest
+
+        _check(text, params)
+        check_engine(engine)
+        clock = RunClock(allowed.timeout)
+        values = _checked_parameters(text, params or {}, clock, ignore_unknown=ignore_unknown)
+        source, state = self._source, self._source.state(default_state)
+        request = IsolatedRequest(
+            uri=source.queries.engines.resources.root,
+            schema_hash=source.catalog.schema_hash,
+            text=text,
+            params={name: sendable(name, value, parameter_scalar) for name, value in values.items()},
+            default_state=default_state,
+            pinned=(
+                default_state if default_state.commit is not None else StateRef(default_state.branch, state.manifest_version)
+            ),
+            engine=engine,
+            limits=allowed,
+            foreign=tuple(ForeignRegistration(*origin) for origin in self.foreign.origins(text)),
+            files=tuple(path.absolute() for path in source.files),
+            embedder=source.queries.engines.resources.embedder,
+        )
+        started = [IsolatedRows(self._processes, request, clock.spent)]
+        return Result(
+            started[0].schema,
+            lambda: started.pop() if started else IsolatedRows(self._processes, request),
+            graph_commit_id=state.commit_id,
+            query_name="sql",
+            target=str(default_state),
+        )
+
+    def answer(self, request: IsolatedRequest) -> Result:
+        """Run a statement that another process asks for."""
+        from omnigraph_sql.isolation.wire import IsolatedRequest
+
+        request = instance(IsolatedRequest, "a request")("request", request)
+        state = self._source.state(request.pinned)
+        return self._run(request.text, request.params, request.default_state, request.engine, request.limits, state)
+
+    def sql(
+        self,
+        text: str,
+        params: Mapping[str, Any] | None,
+        default_state: StateRef,
+        engine: str,
+        allowed: RunLimits,
+        *,
+        ignore_unknown: bool = False,
+    ) -> Result:
+        """Run a statement that only reads."""
+        _check(text, params)
+        return self._run(text, params or {}, default_state, engine, allowed, None, ignore_unknown=ignore_unknown)
+
+    def _run(
+        self,
+        text: str,
+        params: Mapping[str, Any],
+        default_state: StateRef,
+        engine: str,
+        allowed: RunLimits,
+        state: Snapshot | None,
+        *,
+        ignore_unknown: bool = False,
+    ) -> Result:
+        if engine not in self._statements:
+            self._statements[engine] = statement_engine(engine, self._source)
+        runner = self._statements[engine]
+        state = self._source.state(default_state) if state is None else state
+        clock = RunClock(allowed.timeout)
+        values = _checked_parameters(text, params, clock, ignore_unknown=ignore_unknown) if params else {}
+        statement = SqlRequest(
+            text=text,
+            params=values,
+            default_state=default_state,
+            limits=allowed,
+            spent=clock.spent,
+            states={default_state: state},
+        )
+        schema, first = runner.start(statement)
+        started = [first]
+        return Result(
+            schema,
+            lambda: started.pop() if started else runner.start(statement)[1],
+            graph_commit_id=state.commit_id,
+            query_name="sql",
+            target=str(default_state),
+        )
+
+    def use_files(self, files: Iterable[Path]) -> None:
+        """Let `gq` call the queries of files by name."""
+        for path in files:
+            self._source.files[path] = None
+
+    def close(self) -> None:
+        """Close the pooled processes and engines."""
+        self._processes.close()
+        for statements in self._statements.values():
+            statements.close()
+
+    def datafusion(self, default_state: StateRef, allowed: RunLimits) -> GraphContext:
+        """A session of DataFusion."""
+        from omnigraph_sql.engines.datafusion.sessions import GraphContext
+
+        self._source.state(default_state)
+        return GraphContext(self._source, default_state, allowed.memory)
+
+    def duckdb(self, default_state: StateRef, allowed: RunLimits) -> DuckDBPyConnection:
+        """A connection of DuckDB."""
+        from omnigraph_sql.engines.registry import require_duckdb
+
+        require_duckdb()
+        from omnigraph_sql.engines.duckdb.sessions import open_connection
+
+        self._source.state(default_state)
+        return open_connection(self._source, default_state, allowed.memory)
+
+    def attach(self, session: Any, alias: str | None, default_state: StateRef) -> str:
+        """Make the graph known in a session that is somebody else's."""
+        from omnigraph_sql.engines.attachments import attach
+
+        self._source.state(default_state)
+        return attach(session, self._source, alias, default_state)

@@ -1,0 +1,1 @@
+"""Raw rows of files and databases on their way into a graph."""

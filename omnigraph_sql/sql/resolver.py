@@ -1,0 +1,342 @@
+"""Name resolution of a statement: the states that it reads, and their tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from omnigraph_compiler import Catalog, EdgeType, NodeType
+from omnigraph_compiler.diagnostics import did_you_mean
+from omnigraph_sql.binding.context import BindContext
+from omnigraph_sql.errors import NotFound, OmnigraphError
+from omnigraph_sql.foreign.model import ForeignRead, ForeignSource
+from omnigraph_sql.foreign.registry import SCHEMA as FOREIGN
+from omnigraph_sql.foreign.registry import ForeignTables
+from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, Relation, relations, schemas
+from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.result import Result
+from omnigraph_sql.runtime.execution import Execution
+from omnigraph_sql.runtime.limits import RunLimits, run_limits
+from omnigraph_sql.sql.refs import SchemaRef, StateRef, parse_schema_ref
+from omnigraph_sql.storage.columns import arrow_type
+from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.table_keys import TableKey
+
+Kind: TypeAlias = Literal["node", "edge", "table", "view", "foreign"]
+_FILE_NAME = re.compile(
+    r".*\.(csv|tsv|parquet|pq|json|jsonl|ndjson|arrow|feather|db|duckdb|gz|zst)|[^ ]*[/\\][^ ]*|\w+://.*", re.I
+)
+
+
+class SqlSource(Protocol):
+    """A graph as SQL statements need it."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema."""
+
+    @property
+    def storage(self) -> TableStorage:
+        """The storage of the tables."""
+
+    @property
+    def foreign(self) -> ForeignTables:
+        """The foreign tables of the handle."""
+
+    def state(self, ref: StateRef) -> Snapshot:
+        """Return the current snapshot of a reference."""
+
+    def confirm(self) -> None:
+        """Raise if another graph, or none, is where this one was."""
+
+    def branches(self) -> list[str]:
+        """Return the names of the branches."""
+
+    def commits(self, branch: str) -> list[Commit]:
+        """Return the history of a branch, newest first."""
+
+    def changes(self, start: Snapshot, end: Snapshot) -> pa.Table:
+        """Return the differences between two states."""
+
+    def named(self, query: str) -> tuple[str, str | None]:
+        """Return the text of a `.gq` query, given by its name or as a text, and its name in that text."""
+
+    def query(
+        self, text: str, name: str | None, params: Mapping[str, Any], snapshot: Snapshot, allowed: RunLimits
+    ) -> Result:
+        """Run a `.gq` query."""
+
+    def scope(self, snapshot: Snapshot) -> BindContext:
+        """Return the binding context of a state, for traversals."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedTable:
+    """A table that a name was resolved to."""
+
+    name: str
+    kind: Kind
+    type: NodeType | EdgeType | None = None
+    """The type, for the table of a type."""
+    entry: Entry | None = None
+    """The stored table; None for a view, a foreign table, and a type without a table in this state."""
+    relation: Relation | None = None
+    """The relation, for a relational table or view."""
+    foreign: ForeignSource | None = None
+    """The source, for a foreign table."""
+
+    @property
+    def key(self) -> str:
+        if self.type is not None:
+            return TableKey.of_type(self.type)
+        assert self.relation is not None
+        return self.relation.table_key
+
+
+class NameResolver:
+    """Resolves the names of one statement. Each state is looked up once, so that the statement reads it consistently."""
+
+    def __init__(
+        self,
+        source: SqlSource,
+        default_state: StateRef,
+        params: Mapping[str, Any] | None = None,
+        snapshots: dict[StateRef, Snapshot] | None = None,
+    ) -> None:
+        self.source = source
+        self.default_state = default_state
+        self.params = params or {}
+        """The values of the statement's parameters."""
+        self._failure: OmnigraphError | None = None
+        self.reading = ForeignRead()
+        """The reads of foreign tables by the statement."""
+        self.execution: Execution | None = None
+        """The run of the statement; None in a session of the caller."""
+        self._snapshots = {} if snapshots is None else snapshots
+        self._tables: dict[SchemaRef, dict[str, ResolvedTable]] = {}
+        self._branches: list[str] | None = None
+
+    def query_table(self, text: str, name: str | None, params: Mapping[str, Any], snapshot: Snapshot) -> pa.Table:
+        """Run a `.gq` query within the remaining limits of the statement, and return its rows."""
+        execution = self.execution
+        if execution is None:
+            return self.source.query(text, name, params, snapshot, run_limits()).to_arrow()
+        execution.check_cancelled()
+        allowed = RunLimits(execution.clock.remaining, execution.limits.memory)
+        batches: list[pa.RecordBatch] = []
+        with self.source.query(text, name, params, snapshot, allowed) as result:
+            for batch in result:
+                execution.hold(batch.nbytes)
+                execution.check_cancelled()
+                batches.append(batch)
+            return pa.Table.from_batches(batches, schema=result.schema)
+
+    def at(self, ref: StateRef) -> NameResolver:
+        """Return a resolver of the same states with another default state."""
+        resolver = NameResolver(self.source, ref, self.params, self._snapshots)
+        resolver._branches, resolver.reading, resolver.execution = self._branches, self.reading, self.execution
+        return resolver
+
+    def fail(self, reason: OmnigraphError) -> None:
+        """Record an error for `reason`, without its traceback, which would keep the objects of its frames alive."""
+        self._failure = reason.with_traceback(None)
+        reason.__context__ = reason.__cause__ = None
+
+    def reason(self) -> OmnigraphError | None:
+        """Return the last recorded error, once: engines pass on only the text of an exception."""
+        failure, self._failure = self._failure, None
+        return failure
+
+    def branches(self) -> list[str]:
+        """Return the names of the branches."""
+        if self._branches is None:
+            self._branches = self.source.branches()
+        return self._branches
+
+    def snapshot(self, ref: StateRef | None = None) -> Snapshot:
+        """Return the snapshot of a state, by default of the statement's default state."""
+        state = self.default_state if ref is None else ref
+        if state not in self._snapshots:
+            self._snapshots[state] = self.source.state(state)
+        return self._snapshots[state]
+
+    def schema_names(self) -> list[str]:
+        """Return the schemas: branches, the default state, its relational schemas, and the schema of foreign tables."""
+        own = [str(self.default_state), *(name for name in schemas(self.snapshot()) if name != DEFAULT_SCHEMA)]
+        foreign = [FOREIGN] if self.source.foreign.names() else []
+        return list(dict.fromkeys([*self.branches(), *own, *foreign]))
+
+    def place(self, name: str) -> SchemaRef:
+        """Resolve a schema name; a branch takes precedence over a relational schema of the same name."""
+        try:
+            place = parse_schema_ref(name)
+            existing = schemas(self.snapshot(place.ref))
+        except OmnigraphError as error:
+            if name in (*schemas(self.snapshot()), FOREIGN):
+                return SchemaRef(self.default_state, name)
+            if isinstance(error, NotFound) and error.what == "branch":
+                raise unknown_name("schema", name, self.schema_names()) from None
+            raise
+        if place.schema is not None and place.schema not in existing:
+            raise unknown_name("schema", place.schema, existing)
+        return place
+
+    def tables(self, place: SchemaRef) -> dict[str, ResolvedTable]:
+        """Return the tables of a schema by name: relational tables and views and, without a relational schema, all types.
+
+        For equal names, a node type takes precedence over an edge type, and a type over a relational table.
+        """
+        snapshot = self.snapshot(place.ref)
+        if place == SchemaRef(self.default_state, FOREIGN) and FOREIGN not in schemas(snapshot):
+            return self._foreign()
+        if place not in self._tables:
+            self._tables[place] = self._stored(place, snapshot)
+        return self._tables[place]
+
+    def _stored(self, place: SchemaRef, snapshot: Snapshot) -> dict[str, ResolvedTable]:
+        schema = place.schema or DEFAULT_SCHEMA
+        tables = {
+            relation.name: ResolvedTable(
+                name=relation.name,
+                kind=relation.kind,
+                entry=snapshot.entries.get(relation.table_key),
+                relation=relation,
+            )
+            for relation in relations(snapshot)
+            if relation.schema == schema
+        }
+        if place.schema is None:
+            for type_ in _types(self.source.catalog):
+                tables[type_.name] = _of_type(type_.name, type_, snapshot)
+        return dict(sorted(tables.items()))
+
+    def find(self, place: SchemaRef, name: str) -> ResolvedTable:
+        """Resolve a table name. `node:T` and `edge:E` name types; case matters only if names differ in nothing else."""
+        tables = self.tables(place)
+        if name in tables:
+            return tables[name]
+        kind, colon, type_name = name.partition(":")
+        if colon and kind in ("node", "edge"):
+            types: Mapping[str, NodeType | EdgeType] = getattr(self.source.catalog, f"{kind}s")
+            if type_name in types:
+                return _of_type(name, types[type_name], self.snapshot(place.ref))
+        matches = [table for table_name, table in tables.items() if table_name.lower() == name.lower()]
+        if len(matches) == 1:
+            return matches[0]
+        foreign = self.source.foreign.get(name) if place == SchemaRef(self.default_state) else None
+        if foreign is not None:
+            return ResolvedTable(name=foreign.name, kind="foreign", foreign=foreign)
+        raise unknown_name("table", name, self.reachable(place), self._state_hint(name, place))
+
+    def _state_hint(self, name: str, place: SchemaRef) -> str | None:
+        """Return a hint for a name such as `T@branch`, which should be written with the state as a schema."""
+        table, at, ref = name.partition("@")
+        if not (at and table and ref):
+            return _file_hint(name)
+        # A number is taken for a version of the current branch.
+        state = f"{place.ref.branch}@{ref}" if ref.isdigit() else _closest(ref, self.branches())
+        return f'write "{state}"."{_closest(table, self.tables(place))}" for the table of another branch or version'
+
+    def reachable(self, place: SchemaRef) -> dict[str, ResolvedTable]:
+        """Return the tables of a schema and, for the default one, the foreign tables that need no schema name there."""
+        tables = self.tables(place)
+        if place != SchemaRef(self.default_state):
+            return tables
+        taken = {name.lower() for name in tables}
+        return tables | {name: table for name, table in self._foreign().items() if name.lower() not in taken}
+
+    def _foreign(self) -> dict[str, ResolvedTable]:
+        foreign = self.source.foreign
+        sources = ((name, foreign.get(name)) for name in foreign.names())
+        return {name: ResolvedTable(name=name, kind="foreign", foreign=source) for name, source in sources}
+
+    def columns(self, table: ResolvedTable) -> pa.Schema:
+        """Return the columns of a table in SQL."""
+        if table.type is not None:
+            return type_columns(table.type)
+        if table.foreign is not None:
+            return table.foreign.schema
+        assert table.entry is not None
+        return plain_type(self.source.storage.schema(self.opened(table.entry)()))
+
+    def require(self, place: SchemaRef, table: ResolvedTable) -> None:
+        """Raise if a cleanup has removed a table of a past state, even if the statement reads none of its rows."""
+        if table.entry is not None and self.snapshot(place.ref).is_past:
+            self.opened(table.entry)()
+
+    def confirm(self) -> None:
+        """Raise if another graph took the place of the one that a session of somebody else shows.
+
+        A session may outlive its graph. A statement of ours looks at the graph when it begins.
+        """
+        if self.execution is None:
+            self.source.confirm()
+
+    def opened(self, entry: Entry) -> Callable[[], Any]:
+        """Return a function that opens a table."""
+        storage = self.source.storage
+
+        def opened() -> Any:
+            try:
+                self.confirm()
+                return storage.open(entry)
+            except OmnigraphError as error:
+                self.fail(error)  # engines pass on only the text of an exception
+                raise
+
+        return opened
+
+
+def type_columns(type_: NodeType | EdgeType) -> pa.Schema:
+    """Return the columns of a type: `id` (and `src`, `dst`), then its properties; a Blob is binary."""
+    names = ("id", "src", "dst") if isinstance(type_, EdgeType) else ("id",)
+    fields = [pa.field(name, pa.string(), nullable=False) for name in names]
+    fields += [pa.field(name, arrow_type(prop.type), prop.type.nullable) for name, prop in type_.properties.items()]
+    return pa.schema(fields)
+
+
+def plain_type(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a stored table without extension types and metadata; a Blob is binary."""
+    kinds = [pa.large_binary() if isinstance(kind, pa.BaseExtensionType) else kind for kind in schema.types]
+    return pa.schema([pa.field(field.name, kind, field.nullable) for field, kind in zip(schema, kinds, strict=True)])
+
+
+def has_blobs(table: ResolvedTable) -> bool:
+    """True if a table has a Blob column."""
+    return table.type is not None and any(prop.type.is_blob for prop in table.type.properties.values())
+
+
+def unknown_name(what: str, name: str, candidates: Iterable[str], hint: str | None = None) -> NotFound:
+    """Return the error for an unknown name."""
+    names = sorted(candidates)
+    listed = ", ".join(f"`{candidate}`" for candidate in names[:8]) + (", …" if len(names) > 8 else "")
+    advice = did_you_mean(name, names) or (f"there are {listed}" if names else f"there is no {what} at all")
+    return NotFound(f"there is no {what} `{name}`", what=what, name=name, hint=hint or advice)
+
+
+def _file_hint(name: str) -> str | None:
+    """Return a hint for the name of a file or address; None for other names."""
+    if not _FILE_NAME.fullmatch(name):
+        return None
+    return f"statements read no files by name: register it with Graph.register('NAME', {name!r}), or in omnigraph.yaml"
+
+
+def _closest(name: str, names: Iterable[str]) -> str:
+    """Return the existing name closest to a name, or the name itself."""
+    folded = {existing.lower(): existing for existing in names}
+    return next((folded[match] for match in get_close_matches(name.lower()[:80], folded, n=1)), name)
+
+
+def _types(catalog: Catalog) -> list[NodeType | EdgeType]:
+    return [*catalog.edges.values(), *catalog.nodes.values()]
+
+
+def _of_type(name: str, type_: NodeType | EdgeType, snapshot: Snapshot) -> ResolvedTable:
+    kind: Kind = "edge" if isinstance(type_, EdgeType) else "node"
+    return ResolvedTable(name=name, kind=kind, type=type_, entry=snapshot.entries.get(TableKey.of_type(type_)))

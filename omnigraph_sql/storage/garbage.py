@@ -1,0 +1,298 @@
+"""Which files of a table its versions name, and which of them can go.
+
+Files have names of their own, on whatever branch they lie, so whether one is needed is decided by its name: a file that any
+remaining version of any branch of the table names stays. Lance can list the files of versions, but not those of blobs, nor
+the indexes that a branch has from the one it was forked from; both are added here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from omnigraph_sql.errors import NotFound, Storage
+from omnigraph_sql.storage.branch_refs import Reference, branch_of_file, damaged, read_references
+from omnigraph_sql.storage.datasets import open_dataset
+from omnigraph_sql.storage.error_translation import translated_errors
+from omnigraph_sql.storage.integrity import version_of
+from omnigraph_sql.storage.objects import StoredObject
+from omnigraph_sql.storage.table_names import fnv1a64_hex
+from omnigraph_sql.storage.tables import TableStorage
+
+NOTES: Final = "_cleanup"
+"""The directory of what a cleanup is about to remove."""
+_SWEPT: Final = ("data", "_deletions", "_indices", "_transactions")
+_FORK: Final = re.compile(r".+\.[0-9A-Z]{10}")
+"""Table branches end in ten characters of the operation that forked them."""
+_TREE: Final = "tree/"
+_VERSION: Final = re.compile(r"_versions/(?P<name>[0-9]{20}\.manifest)")
+_VIEW: Final = re.compile(r"_versions/d(?P<version>[0-9]+)\.manifest")
+
+
+@dataclass(frozen=True)
+class TableFork:
+    """A table branch."""
+
+    parent: tuple[str | None, int] | None
+    """The version it was forked from; None for files of a branch that has no reference."""
+    created_at: float
+    """Without a reference, when its newest file was written."""
+    size: int
+    """The bytes of its own files."""
+
+
+@dataclass
+class Lineage:
+    """The files of a table branch, or of the table itself."""
+
+    versions: dict[int, StoredObject] = field(default_factory=dict)
+    views: dict[int, StoredObject] = field(default_factory=dict)
+    """Versions that are no head: previews of staged loads."""
+    files: dict[str, StoredObject] = field(default_factory=dict)
+    """Files that versions may name, by their name within the branch."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Everything that there is of a table."""
+
+    path: str
+    lineages: Mapping[str | None, Lineage]
+    pinned: Mapping[str | None, Set[int]]
+    """Versions that tags name, or that a branch was forked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """The files and versions that a cleanup removes from a table."""
+
+    path: str
+    versions: tuple[tuple[str | None, int], ...]
+    manifests: tuple[StoredObject, ...]
+    """The files that are the versions, the oldest first."""
+    files: tuple[StoredObject, ...]
+    kept: frozenset[str]
+    """The data files that stay, by their names within a branch."""
+    is_noted: bool
+    """True if an earlier cleanup was interrupted."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.manifests and not self.files
+
+    @property
+    def size(self) -> int:
+        return sum(stored.size for stored in (*self.manifests, *self.files))
+
+
+class _Names:
+    """Names of files, those of indexes by the index."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.indexes: set[str] = set()
+
+    def add(self, name: str) -> None:
+        if name.startswith("_indices/"):
+            self.indexes.add(name.split("/")[1])
+        else:
+            self.files.add(name)
+
+    def __contains__(self, name: str) -> bool:
+        parts = name.split("/")
+        if parts[0] == "_indices":
+            return parts[1] in self.indexes
+        if parts[0] == "data" and len(parts) > 2:
+            return f"data/{parts[1]}.lance" in self.files  # blobs lie in a directory named after the file of their rows
+        return name in self.files
+
+
+def note_of(path: str) -> str:
+    """The object in which a cleanup of a table lists the files it is about to remove."""
+    return f"{NOTES}/{fnv1a64_hex(path)}.json"
+
+
+def is_fork_name(name: str) -> bool:
+    """True if a table branch has a name that a write of ours gave it."""
+    return _FORK.fullmatch(name) is not None
+
+
+def forks_of(storage: TableStorage, path: str) -> dict[str, TableFork]:
+    """The branches of a table by name, also those that are only files."""
+    branches = branches_of_table(storage, path)
+    sizes: dict[str, int] = {}
+    newest: dict[str, float] = {}
+    for stored in storage.objects.walk(f"{path}/tree"):
+        name, _ = _place(stored.name.removeprefix(f"{path}/"), branches)
+        if name is not None:
+            sizes[name] = sizes.get(name, 0) + stored.size
+            newest[name] = max(newest.get(name, 0.0), stored.modified)
+    forks = {name: TableFork(None, newest[name], sizes[name]) for name in sizes if name not in branches}
+    for name, entry in branches.items():
+        parent = entry.parent_branch, entry.parent_version
+        forks[name] = TableFork(parent, entry.created_at, sizes.get(name, 0))
+    return forks
+
+
+def branches_of_table(storage: TableStorage, path: str) -> dict[str, Reference]:
+    """The branches of a table. The files that a damaged branch needs are unknown, so it raises and nothing is removed."""
+    references = read_references(storage.objects, path)
+    unreadable = damaged(path, [name for name, entry in references.items() if entry is None])
+    if unreadable is not None:
+        raise unreadable
+    return {name: entry for name, entry in references.items() if entry is not None}
+
+
+def named_files(storage: TableStorage, path: str) -> set[str]:
+    """The files that versions of a table name, on whatever branch, by their names within a branch."""
+    names: set[str] = set()
+    for branch in [None, *branches_of_table(storage, path)]:
+        dataset = _fresh(storage, path, branch, None)
+        with translated_errors(path):
+            for batch in dataset.tracked_files():
+                names.update(batch.column("path").to_pylist())
+    return names
+
+
+def survey(storage: TableStorage, path: str) -> Survey:
+    """Look at a table. References are read before files: a branch that appears in between shows as files of no branch."""
+    branches = branches_of_table(storage, path)
+    pinned: dict[str | None, set[int]] = {}
+    for entry in branches.values():
+        pinned.setdefault(entry.parent_branch, set()).add(entry.parent_version)
+    with translated_errors(path):
+        tags = storage.open_head(path, None)._dataset.tags.list()
+    for tag in tags.values():
+        pinned.setdefault(tag.get("branch"), set()).add(int(tag["version"]))
+    lineages: dict[str | None, Lineage] = {}
+    for stored in storage.objects.walk(path):
+        branch, name = _place(stored.name.removeprefix(f"{path}/"), branches)
+        if branch is None or branch in branches:
+            _sort(lineages.setdefault(branch, Lineage()), name, stored)
+    return Survey(path, lineages, pinned)
+
+
+def _place(name: str, branches: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The branch that a file of a table lies on, and its name there."""
+    branch = branch_of_file(name.removeprefix(_TREE), branches) if name.startswith(_TREE) else None
+    return branch, name if branch is None else name.removeprefix(f"{_TREE}{branch}/")
+
+
+def _sort(lineage: Lineage, name: str, stored: StoredObject) -> None:
+    version, view = _VERSION.fullmatch(name), _VIEW.fullmatch(name)
+    if version is not None:
+        lineage.versions[version_of(version["name"])] = stored
+    elif view is not None:
+        lineage.views[int(view["version"])] = stored
+    elif name.split("/", maxsplit=1)[0] in _SWEPT:
+        lineage.files[name] = stored
+
+
+def made_at(storage: TableStorage, path: str, branch: str | None) -> dict[int, datetime]:
+    """When the versions of a table branch were made."""
+    dataset = storage.open_head(path, branch)._dataset
+    with translated_errors(path):
+        return {int(version["version"]): version["timestamp"].astimezone() for version in dataset.versions()}
+
+
+def plan_removal(
+    storage: TableStorage,
+    survey: Survey,
+    going: Mapping[str | None, Set[int]],
+    *,
+    before: float,
+    protected: Set[str],
+) -> Removal:
+    """The removal of versions: their manifests, and the files that no other version names.
+
+    So does what no version names at all and is older than `before`, unless its name is protected: a younger file may be that
+    of a writer who has not come to the commit yet.
+    """
+    kept, loose, manifests = _Names(), _Names(), []
+    for branch in survey.lineages:
+        _mark(storage, survey, branch, going.get(branch, frozenset()), kept, loose)
+    doomed: list[StoredObject] = []
+    for branch, lineage in survey.lineages.items():
+        manifests += [(version, branch, lineage.versions[version]) for version in going.get(branch, ())]
+        for number, view in lineage.views.items():
+            if view.modified < before:
+                doomed.append(view)
+            else:
+                _mark_view(storage, survey.path, branch, number, kept)
+    noted = _noted(storage, survey.path)
+    for lineage in survey.lineages.values():
+        for name, stored in lineage.files.items():
+            is_left = stored.modified < before and stored.name not in protected
+            if name not in kept and (name in loose or stored.name in (noted or ()) or is_left):
+                doomed.append(stored)
+    manifests.sort(key=lambda stored: (stored[0], stored[1] or ""))
+    return Removal(
+        path=survey.path,
+        versions=tuple((branch, version) for version, branch, _ in manifests),
+        manifests=tuple(stored for _, _, stored in manifests),
+        files=tuple(doomed),
+        kept=frozenset(name.removeprefix("data/") for name in kept.files if name.startswith("data/")),
+        is_noted=noted is not None,
+    )
+
+
+def _noted(storage: TableStorage, path: str) -> frozenset[str] | None:
+    """The files that an interrupted cleanup was about to remove."""
+    try:
+        entry = json.loads(storage.objects.read_text(note_of(path)))
+        return frozenset(entry["files"]) if entry["path"] == path else None
+    except NotFound:
+        return None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return frozenset()  # cut short: nothing was removed yet
+
+
+def _mark(storage: TableStorage, survey: Survey, branch: str | None, going: Set[int], kept: _Names, loose: _Names) -> None:
+    """Note the files that the versions of a branch name: those of versions that are not known to go are kept."""
+    if not survey.lineages[branch].versions:
+        return
+    dataset = _fresh(storage, survey.path, branch, None)
+    with translated_errors(survey.path):
+        for batch in dataset.tracked_files():
+            versions, names = batch.column("version").to_pylist(), batch.column("path").to_pylist()
+            for version, name in zip(versions, names, strict=True):
+                (loose if version in going else kept).add(name)
+    if branch is None:
+        return
+    for version in survey.lineages[branch].versions.keys() - going:
+        kept.indexes.update(_indexes(_fresh(storage, survey.path, branch, version), survey.path))
+
+
+def _mark_view(storage: TableStorage, path: str, branch: str | None, number: int, kept: _Names) -> None:
+    try:
+        dataset = _fresh(storage, path, branch, number)
+    except Storage as error:
+        if error.storage_class == "not_found":
+            return  # the preview has just been dropped
+        raise
+    with translated_errors(path):
+        for fragment in dataset.get_fragments():
+            kept.files.update(f"data/{file.path}" for file in fragment.metadata.files)
+            gone = fragment.metadata.deletion_file
+            if gone is not None:
+                kept.files.add(gone.path(fragment.fragment_id))
+        transaction = dataset.read_transaction(number)
+        kept.files.add(f"_transactions/{transaction.read_version}-{transaction.uuid}.txn")
+    kept.indexes.update(_indexes(dataset, path))
+
+
+def _indexes(dataset: Any, path: str) -> Iterator[str]:
+    with translated_errors(path):
+        for index in dataset.describe_indices():
+            yield from (str(segment.uuid) for segment in index.segments)
+
+
+def _fresh(storage: TableStorage, path: str, branch: str | None, version: int | None) -> Any:
+    """A dataset without anything that was remembered about it: what is there decides what goes."""
+    storage.calls["open"] += 1
+    with translated_errors(path):
+        return open_dataset(storage.objects, path, branch, version)

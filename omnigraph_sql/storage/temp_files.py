@@ -1,0 +1,69 @@
+"""Files that are written under a temporary name, and removal of those that dead processes left.
+
+A writer holds a lock on its file from before the first byte until the file has its final name. The operating system lets go
+of it when the process dies, so a file whose lock can be had is nobody's. No clock and no age is involved.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+_PREFIX: Final = ".tmp-"
+
+
+def is_temporary(name: str) -> bool:
+    return name.startswith(_PREFIX)
+
+
+@contextmanager
+def new_file(directory: Path) -> Iterator[tuple[BinaryIO, str]]:
+    """A file to be written, and its temporary name. The body gives it its final name; if it fails, the file is removed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    descriptor, name = _locked(directory)
+    with os.fdopen(descriptor, "wb") as stream:
+        try:
+            yield stream, name
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def _locked(directory: Path) -> tuple[int, str]:
+    while True:
+        name = str(directory / f"{_PREFIX}{secrets.token_hex(8)}")
+        # The rights are those the user gives to new files, as for the tables.
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink > 0:
+                return descriptor, name
+        except BaseException:
+            os.close(descriptor)
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+        os.close(descriptor)  # another process came between the two calls and took it for a dead writer's
+
+
+def discard(directory: Path) -> None:
+    """Remove the files in a directory whose writers are dead. One that cannot be removed is litter, and no fault."""
+    with suppress(OSError):
+        for path in [Path(entry.path) for entry in os.scandir(directory) if is_temporary(entry.name)]:
+            with suppress(OSError):
+                _discard(path)
+
+
+def _discard(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Locks of a graph: files on a local root, lease objects on an object store."""

@@ -1,0 +1,1 @@
+"""Loads whose rows many processes write and one publishes."""

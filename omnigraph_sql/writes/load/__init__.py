@@ -1,0 +1,1 @@
+"""Loads: validated, staged and published in one commit."""
