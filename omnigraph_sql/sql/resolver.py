@@ -53,7 +53,7 @@ class SqlSource(Protocol):
         """Return the current snapshot of a reference."""
 
     def confirm(self) -> None:
-        """Raise if another graph, or none, is where this one was."""
+        """Raise if the graph was removed or replaced by another one."""
 
     def branches(self) -> list[str]:
         """Return the names of the branches."""

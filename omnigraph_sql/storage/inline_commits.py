@@ -1,4 +1,4 @@
-"""Operations on tables that cannot be staged and take effect at once, each with the reason why it may."""
+"""Operations on tables that Lance cannot stage: they commit at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnigraph_sql.storage.tables import _SEAL, UNDO_OF, TableStorage
 
 
 class InlineCommitResidual:
-    """Operations whose bindings commit at once and cannot be staged. Each says why it is allowed to."""
+    """Operations whose bindings commit at once and cannot be staged. Each docstring says why that is safe."""
 
     def __init__(self, storage: TableStorage) -> None:
         self._storage = storage

@@ -67,9 +67,9 @@ class Lease:
     tag: str = ""
     turn: int = 0
     renewed: float = 0.0
-    """By the steady clock, when the last successful write of it began."""
+    """The monotonic time at which its last successful write began."""
     due: float = 0.0
-    """By the same clock, when it is to be written again."""
+    """The monotonic time of its next renewal."""
     is_over: bool = False
     """True if it was released or lost."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -78,7 +78,7 @@ class Lease:
         self.tag, self.renewed, self.due = tag, began, began + self.period / 3
 
     def text(self) -> str:
-        """The stored text. Every turn has another one, so that no two states have one tag."""
+        """The stored text, unique for each renewal, so that no two states have the same tag."""
         expires = time.time() + self.period
         entry = {"token": self.token, "turn": self.turn, "period_s": self.period, "expires_at": expires}
         return json.dumps({**entry, "owner": asdict(this_process())})
@@ -125,7 +125,7 @@ class Leases:
         return lease_queue(self._objects.uri(name)).is_taken or self._traffic.at(name).is_crowded
 
     def forget(self, key: str) -> None:
-        """Nothing is left of a released lease."""
+        """Do nothing: releasing a lease removes its object."""
 
     def _note_release(self, name: str) -> None:
         self._traffic.at(name).released = time.monotonic()
@@ -166,7 +166,7 @@ class Leases:
             self._release(ticket)
 
     def _await_turn(self, lease: Lease, queue: str, ticket: str, timeout: float) -> None:
-        """Take a lease when it is one's turn; `LockHeld` when one holder keeps it for too long."""
+        """Take a lease in the order of the queue; raise `LockHeld` if one holder keeps it for too long."""
         holder, deadline = self._holder(lease.name), time.monotonic() + timeout
         place = _Place()
         while True:
@@ -230,7 +230,7 @@ class Leases:
                     break
 
     def _pauses(self, deadline: float) -> Iterator[None]:
-        """Turns of waiting, ever longer; `LockHeld` after the deadline."""
+        """Sleep for growing intervals; raise `LockHeld` after the deadline."""
         pause = _FIRST_PAUSE
         while True:
             yield
@@ -246,7 +246,7 @@ class Leases:
 
     @contextmanager
     def _new(self, name: str) -> Iterator[Lease]:
-        """A lease that is taken within the block; forgotten when that fails."""
+        """Register a lease that the block takes; remove it if the block fails."""
         lease = self._lease(name)
         try:
             yield lease
@@ -282,18 +282,18 @@ class _Place:
 
     def __init__(self) -> None:
         self.ahead = ""
-        """The nearest ticket before its own."""
+        """The nearest ticket ahead of this one."""
         self.is_first = False
         self._moved = self._looked = time.monotonic()
         self._pause = _FIRST_PAUSE
 
     @property
     def seconds(self) -> float:
-        """For how long it has not moved up."""
+        """The time since it last moved up."""
         return time.monotonic() - self._moved
 
     def observe(self, ahead: str | None) -> bool:
-        """Take note of who is before it. Whether it is time to look if that one is alive."""
+        """Note the ticket ahead; return True if it is time to check whether its owner is alive."""
         now = time.monotonic()
         if ahead is None:
             self.is_first, self._pause = True, _FIRST_PAUSE
@@ -305,7 +305,7 @@ class _Place:
         return False
 
     def next_pause(self) -> float:
-        """The delay until the next look, which grows."""
+        """The growing delay until the next check."""
         pause = self._pause * random.uniform(0.5, 1.0)
         self._pause = min(self._pause * 1.5, _TURN_PAUSE if self.is_first else _LONGEST_PAUSE)
         return pause
@@ -346,7 +346,7 @@ class StoreClock:
             return self._offset + time.monotonic()
 
     def age(self, tagged: Tagged) -> float:
-        """For how long at least an object has been as it is."""
+        """Return the minimum time since an object was last changed."""
         return self.now() - tagged.modified.timestamp() - _GRAIN
 
     def _learn(self) -> None:
@@ -358,7 +358,7 @@ class StoreClock:
 
 
 class Renewals:
-    """A thread that renews leases for as long as any is held."""
+    """A thread that renews leases while any is held."""
 
     def __init__(self, objects: S3Objects) -> None:
         self._objects = objects

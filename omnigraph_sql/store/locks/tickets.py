@@ -45,7 +45,7 @@ class TicketQueue:
 
     @contextmanager
     def join(self) -> Iterator[Ticket]:
-        """Wait behind everybody who waits already, until the end of the block."""
+        """Take a place at the end of the queue, until the end of the block."""
         came = time.monotonic_ns()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class TicketQueue:
             ticket.close()
 
     def _make(self, came: int) -> tuple[Path, int]:
-        """A file that this process has locked. Others may remove it before it is locked; then it is made again."""
+        """Create and lock a file. Others may remove it before it is locked; then it is created again."""
         while True:
             path = self._directory / f"{came:020d}-{os.getpid()}-{secrets.token_hex(4)}"
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -110,7 +110,7 @@ class Ticket:
             self._is_first = True
             return
         path = self._path.with_name(max(names))
-        with suppress(FileNotFoundError):  # it has just left
+        with suppress(FileNotFoundError):  # its waiter has just left
             self._ahead = path, os.open(path, os.O_RDWR)
 
     def close(self) -> None:
