@@ -1,4 +1,4 @@
-"""Values of a query at run time: every literal and parameter is bound, none stands in the SQL text."""
+"""Values of a query at run time: every literal and parameter is bound and never part of the SQL text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Flushing of the files of a publish to disk, with `OMNIGRAPH_FSYNC=1`.
 
-Lance leaves its files to the operating system, which writes them when it likes: a commit survives the death of the process,
-but not necessarily a power cut. With the setting on, the files that a new version of a dataset brought, and the directories
-that name them, are on disk before the caller goes on.
+Lance does not flush its files, and the operating system delays their writing: a commit survives the death of the process,
+but not necessarily a power failure. With the setting, the files that a new version of a dataset added, and the directories
+that name them, are flushed before the caller continues.
 """
 
 from __future__ import annotations

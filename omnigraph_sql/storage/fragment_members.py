@@ -1,7 +1,7 @@
 """Validation of the JSON members of a fragment.
 
-Lance takes over what it is given, and fails inside of a commit, or makes a version that nobody can read. Everything here
-raises `ValueError`.
+Lance does not validate them: it fails during the commit, or creates an unreadable version. All functions here
+raise `ValueError`.
 """
 
 from __future__ import annotations

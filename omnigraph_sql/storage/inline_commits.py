@@ -36,8 +36,8 @@ class InlineCommitResidual:
     def cleanup_versions(self, removal: Removal) -> None:
         """Remove old versions and the files that only they name. Cleanup only: it makes no version, and none is undone.
 
-        Versions go before files, so that nobody opens one that has lost something. What is to go is written down first: the
-        files of a version that is gone are named by nothing else, should the process die here.
+        Versions are removed before files, so that no reader opens an incomplete version. The list of files is written first:
+        if the process dies here, only this list names the files of a removed version.
         """
         objects, note = self._storage.objects, note_of(removal.path)
         if not removal.is_empty:

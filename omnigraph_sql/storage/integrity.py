@@ -1,7 +1,7 @@
 """Integrity of new files: their lengths are those that the write states.
 
 On a full disk Lance can lose the last part of a data file without an error, and a version that refers to such a file can
-never be read. So nothing is committed before the lengths of its files were looked at.
+never be read. So the lengths of all files are verified before a commit.
 """
 
 from __future__ import annotations

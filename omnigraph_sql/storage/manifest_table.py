@@ -192,7 +192,7 @@ class ManifestTable:
         while (opened := self.newest(lineage)).stamp < stamp:
             self.calls["annotate"] += 1
             try:
-                # From the version just looked at: two stamps given at once conflict.
+                # Based on the version just read: two concurrent stamps conflict.
                 opened._dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
             except LANCE_ERRORS as error:
                 if self.newest(lineage).version == opened.version:
@@ -216,7 +216,7 @@ class ManifestTable:
                 raise storage_error(error, self.name, _MANIFEST_HINT) from error
 
     def merge_rows(self, lineage: str | None, rows: list[dict[str, Any]], base_version: int) -> Merged:
-        """Upsert rows in one atomic step, from the version the caller looked at.
+        """Upsert rows in one atomic step, based on the version that the caller has read.
 
         `RowLevelCasContention` when another writer has landed one of them since.
         """

@@ -26,7 +26,6 @@ from omnigraph_sql.storage.roots import RETRIES, RETRY_SECONDS, S3Root
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-_READ_AHEAD: Final = 8 << 20
 _DELETES: Final = 1000
 _MARK_SIZE: Final = len('{"deleted": ""}') + 26
 """The size of a tombstone of a deleted entry. Entries are larger."""
@@ -110,8 +109,8 @@ class S3Objects(ObjectStore):
             return sorted(self._below(name))
 
     # Entries. A deletion that arrives late must not meet a later entry of its name, and stores do not delete on conditions:
-    # a deleted entry is replaced by a mark, on the condition that it is the one that was looked at. Marks stay; their size
-    # tells them from entries.
+    # a deleted entry is replaced by a tombstone, on the condition that it is unchanged. Tombstones stay; their size
+    # distinguishes them from entries.
 
     def create_entry(self, name: str, text: str) -> bool:
         """Create an entry; return False if it exists already. The text must be unique to its writer."""

@@ -1,7 +1,7 @@
 """Temporary files, and removal of those that dead processes left.
 
-A writer holds a lock on its file from before the first byte until the file has its final name. The operating system lets go
-of it when the process dies, so a file whose lock is free has no writer. No clock and no age is involved.
+A writer holds a lock on its file from before the first byte until the file has its final name. The operating system releases
+it when the process dies, so a file whose lock is free has no writer. Neither clocks nor ages are involved.
 """
 
 from __future__ import annotations

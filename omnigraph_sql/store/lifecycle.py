@@ -296,7 +296,7 @@ def _unreadable(objects: ObjectStore, name: str, reason: str) -> Storage:
 
 
 def _bootstrap(root: Root, objects: ObjectStore) -> None:
-    """Write the compiled schema of a graph anew when both files of it are gone, if the source fits every table."""
+    """Recreate the compiled schema of a graph if both its files are missing and the source fits every table."""
     if not objects.exists(SOURCE):
         return
     source = _source(objects)

@@ -364,7 +364,7 @@ def _finish(
 def undo_unclaimed(store: GraphStore, snapshot: Snapshot, table_key: str) -> bool:
     """Undo versions that a dead writer left above the visible one after its sidecar was gone.
 
-    Only when every such version names an operation of ours that nobody runs; anything else is for people to judge. The
+    Only if every such version names an operation of this package that no process runs; anything else is left alone. The
     caller holds the table's lock.
     """
     entry = snapshot.entry(table_key)
@@ -419,8 +419,8 @@ def reconcile_journal(store: GraphStore) -> None:
         try:
             store.publisher.reconcile(store.coordinator.fresh(branch))
         except (NotFound, Storage) as error:
-            # A branch that is damaged is reported to whoever uses it, and keeps nobody from the others. Lance does not
-            # always say that it is damage; what was left out now is done by the next one who writes to the branch.
+            # A damaged branch is reported to its own users and must not affect other branches. Lance does not
+            # always report it as damage; a skipped branch is completed by its next writer.
             is_local = isinstance(error, Storage) and error.storage_class == "unknown"
             if branch == MAIN or not (is_damage(error) or is_local):
                 raise

@@ -1,4 +1,4 @@
-"""Locks of a local root: files under `_locks/`, which the operating system lets go of when a process dies.
+"""Locks of a local root: files under `_locks/`, which the operating system unlocks when a process dies.
 
 A lock that is free and has no waiters is taken at once. Otherwise the waiters, threads and processes alike, take it in the
 order of their arrival (`tickets.py`). A waiter that does not take its turn, because its process was stopped, is passed over

@@ -9,17 +9,17 @@ by the clock of the store, carried on by the finder's own steady clock. A holder
 was on this machine and has ended, need not expire.
 
 A shared lock is a marker object of its own beside the exclusive lease. Its holder writes the marker and then looks for the
-exclusive lease; the holder of the exclusive lease writes that and then looks for markers. Reads of the store see every
+exclusive lease; the holder of the exclusive lease writes it and then looks for markers. Reads of the store see every
 finished write, so at least one of the two sees the other, and steps back or waits.
 
-Processes that find a lease taken line up: each makes a ticket, a lease of its own below `_locks/queues/`, whose name begins
-with the time of the store. The first of them asks for the lease, the others wait until no earlier ticket is left. A ticket
-ends as a lease does, so a dead waiter holds up the others for its period at most; a waiter that sees no progress for a third
-of it asks for the lease, too. A process looks at the queue before it takes a free lease if it had to wait lately, and once a
-second while it takes the lease again and again; otherwise no process waits, and looking would waste a call.
+Processes that find a lease taken queue: each creates a ticket, a lease of its own below `_locks/queues/`, whose name begins
+with the time of the store. The first of them requests the lease, the others wait until no earlier ticket is left. A ticket
+expires as a lease does, so a dead waiter delays the others for its period at most; a waiter that sees no progress for a
+third of it requests the lease, too. A process checks the queue before it takes a free lease if it had to wait recently, and
+once a second while it retakes the lease repeatedly; otherwise no process waits, and the check would waste a call.
 
 A lease can be lost: a process that was stopped for longer than the period, or cut off from the store, finds that another one
-has taken over. That costs it a conflict and nothing else; exact commits and the publish keep the graph correct.
+has taken over. This only causes a conflict; exact commits and the publish keep the graph correct.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Leases:
 
     @contextmanager
     def _ticket(self, queue: str) -> Iterator[str]:
-        """A place in a queue: a lease of one's own, named after the time at which it was made."""
+        """A place in a queue: a lease of the waiter itself, named after the time of its creation."""
         name = f"{queue}/{int(self._clock.now() * 1000):016d}-{ulid.new()}"
         with self._new(name) as ticket:
             self._try(ticket)

@@ -1,6 +1,6 @@
-"""The order in which waiters of a file lock came: one ticket file each, locked by its waiter for as long as it waits.
+"""The queue of a file lock: one ticket file per waiter, locked by its waiter for as long as it waits.
 
-A waiter looks at the nearest ticket before its own and waits until that is gone. The operating system releases the
+A waiter watches the nearest ticket ahead of its own and waits until it is gone. The operating system releases the
 tickets of a dead process, so the next waiter removes them and moves up. Tickets only keep order; the lock itself decides.
 """
 
