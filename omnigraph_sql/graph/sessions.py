@@ -166,8 +166,7 @@ class SqlSessions:
     ) -> Result:
         """Run a statement that only reads in a separate process."""
         from omnigraph_sql.isolation.rows import IsolatedRows
-        from omnigraph_sql.isolation.values import sendable
-        from omnigraph_sql.isolation.wire import ForeignRegistration, IsolatedRequest
+        from omnigraph_sql.isolation.wire import ForeignRegistration, IsolatedRequest, sendable
 
         _check(text, params)
         check_engine(engine)
