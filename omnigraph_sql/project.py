@@ -55,22 +55,6 @@ class ProjectSettings:
     checks: Mapping[str, str | Path] = field(default_factory=dict)
     """Reads that must return no row, by name: texts of SQL or `.gq`, or files."""
 
-    def applies_to(self, uri: str) -> bool:
-        """True if a graph is one of those that the file lists, or it lists none.
-
-        Args:
-            uri: the address of the graph.
-
-        Returns:
-            Whether the checks are for the graph.
-
-        Example:
-            >>> _ = Path("omnigraph.yaml").write_text("checks: {names: select * from Port where name is null}")
-            >>> graph.use_project("omnigraph.yaml").applies_to(graph.uri)
-            True
-        """
-        return is_listed(self.graphs, uri)
-
 
 class ProjectFile:
     """A project file. A section is checked on first use, so a mistake in an unused section breaks nothing."""

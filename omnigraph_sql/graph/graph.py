@@ -44,7 +44,7 @@ from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.refs import check_commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.texts import check_actor
-from omnigraph_sql.project import ProjectSettings, find_project, load_project
+from omnigraph_sql.project import ProjectSettings, find_project, is_listed, load_project
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.limits import run_limits
 from omnigraph_sql.storage.source_files import refuse_path, source_text
@@ -587,7 +587,7 @@ class Graph:
         self.use_queries(*project.queries)
         for table in project.foreign:
             self.register(table.name, table.source, **table.options)
-        if project.applies_to(self.uri):
+        if is_listed(project.graphs, self.uri):
             self.use_checks(dict(project.checks))
         return project
 

@@ -26,7 +26,7 @@ from omnigraph_sql.writes.merge.frame import MergeFrame
 from omnigraph_sql.writes.merge.plan import MergePlan, TypeChanges, plan_merge, plan_writes
 from omnigraph_sql.writes.merge.resolution import MergeResolution, read_resolution
 from omnigraph_sql.writes.merge.row_states import RowStates
-from omnigraph_sql.writes.operation import PreparedWrite, Provenance
+from omnigraph_sql.writes.operation import CommitSources, PreparedWrite, Provenance
 from omnigraph_sql.writes.protocol import Review, execute, refuse_schema_apply
 
 MergeOutcome: TypeAlias = Literal["already_up_to_date", "conflicts", "fast_forward", "merged"]
@@ -118,7 +118,7 @@ def merge(store: GraphStore, request: MergeRequest) -> MergeResult:
         request.actor,
         request.message,
         request.idempotency_key,
-        merged_parent=theirs.commit_id,
+        CommitSources(merged_parent=theirs.commit_id),
     )
     planner = _branch_planner(store, request, theirs)
     result = run_merge(store, request.target, planner, provenance, request.review, always=True)
