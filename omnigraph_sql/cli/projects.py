@@ -1,7 +1,7 @@
 """The project file of a command: `--config FILE`, or the nearest `omnigraph.yaml`.
 
-A file that was named must be in order. One that only happens to be near may be another tool's: what is wrong with it is a
-warning, and an error only for a command that cannot go on without a value of it.
+A named file must be valid. The nearest file may belong to another tool: its faults are
+warnings, and errors only for a command that needs a value of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads of one graph: from what the caller hands over to validated batches, staged or published."""
+"""Loads of one graph: from the data of the caller to validated batches, staged or published."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from omnigraph_sql.writes.readers.model import Counted
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRequest:
-    """What a caller wants loaded, and how."""
+    """The data and options of a load."""
 
     data: Any
     mode: LoadMode
@@ -38,7 +38,7 @@ class LoadRequest:
 
     @property
     def options(self) -> TableOptions:
-        """How tables are read."""
+        """The options of tables."""
         return table_options(self.csv, self.extra_columns)
 
     def check(self) -> None:

@@ -99,7 +99,7 @@ class CommitGraph:
         self._lock = threading.Lock()
 
     def reset(self) -> None:
-        """Forget what was read: the files were replaced by others of their names."""
+        """Drop the caches: the files were replaced by others with the same names."""
         with self._lock:
             self._known.clear()
         self._log.reset()
@@ -119,7 +119,7 @@ class CommitGraph:
         return recorded if recorded is not None else self.append(branch, manifest_version, intent)
 
     def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
-        """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
+        """Append a new commit. After a race it may be stored twice; readers see it once."""
         commit = commit_of(branch, manifest_version, intent)
         # The actor first: a commit that is not recorded yet is recorded by the next writer, with its actor, whereas nobody
         # would look for the actor of one that is.
@@ -131,7 +131,7 @@ class CommitGraph:
         return commit
 
     def complete_actors(self) -> None:
-        """Write the list of actors anew when it is gone. A commit carries its actor, so nothing is lost with it."""
+        """Rebuild a missing list of actors from the commits, which have their actors."""
         if self._actors.exists():
             return
         commits = {row["graph_commit_id"]: Commit(**row) for row in self._log.read("actor_id IS NOT NULL")}

@@ -53,7 +53,7 @@ class SqlSource(Protocol):
         """Return the current snapshot of a reference."""
 
     def confirm(self) -> None:
-        """Raise if another graph, or none, is where this one was."""
+        """Raise if the graph was removed or replaced by another one."""
 
     def branches(self) -> list[str]:
         """Return the names of the branches."""
@@ -271,9 +271,9 @@ class NameResolver:
             self.opened(table.entry)()
 
     def confirm(self) -> None:
-        """Raise if another graph took the place of the one that a session of somebody else shows.
+        """Raise if the graph of a session of the caller was removed or replaced.
 
-        A session may outlive its graph. A statement of ours looks at the graph when it begins.
+        Such a session may outlive its graph. Statements of this package check the graph when they start.
         """
         if self.execution is None:
             self.source.confirm()

@@ -23,7 +23,7 @@ PROBE_KEYS = 8192
 """Keys per probe; more than a few probes' worth and one pass over the column is cheaper."""
 _PROBES = 4
 EXPLICIT: Final = "__explicit"
-"""Whether the record itself named the id."""
+"""True if the record has an explicit id."""
 _NONE: Final = pa.array([], pa.string())
 _ROW_BYTES: Final = 64
 """Estimated bytes per row of the columns that checks read."""

@@ -326,7 +326,7 @@ def discard_remote(store: GraphStore, load_id: str, *, keep_mark: bool = False) 
 
 
 def remote_loads(store: GraphStore) -> list[str]:
-    """The ids of loads that wait to be published."""
+    """Return the ids of unpublished loads."""
     names = store.objects.list_dir(STAGED)
     return sorted(name for name in names if store.objects.exists(f"{STAGED}/{name}/{BEGUN}"))
 

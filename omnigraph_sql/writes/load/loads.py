@@ -66,17 +66,17 @@ class LoadResult:
     branch: str
     """The branch that was loaded into."""
     mode: LoadMode
-    """How the load treated what was there."""
+    """The mode of the load."""
     nodes: Mapping[str, int]
     """Loaded nodes by type."""
     edges: Mapping[str, int]
     """Loaded edges by type."""
     commit: Commit | None
-    """What was published; None when the load changed nothing."""
+    """The published commit; None if the load changed nothing."""
     base_branch: str | None = None
     """The branch that a missing one was to start from."""
     branch_created: bool = False
-    """Whether the load created its branch."""
+    """True if the load created its branch."""
     rejected: int = 0
     """Records that were left out because they break a rule, and the caller allowed it."""
     replayed: bool = False
@@ -132,7 +132,7 @@ class Incoming:
     rejects: Rejects | None
     spools: dict[str, RowSource] = field(default_factory=dict)
     sources: dict[str, Callable[[int], str | None]] = field(default_factory=dict)
-    """The origin of the record at a place: a file, where there is one."""
+    """Return the origin of the record at a place: a file, if there is one."""
 
 
 def check_mode(mode: str) -> LoadMode:

@@ -25,7 +25,7 @@ _PIECE_BYTES: Final = 64 << 20
 
 
 def stage_upsert(storage: TableStorage, handle: SnapshotHandle, rows: TableRows, operation_id: str) -> StagedHandle:
-    """Rows whose id exists replace the row that has it, the others are inserted. Ids must be distinct."""
+    """Stage an upsert: rows replace those with the same ids, the others are inserted. Ids must be distinct."""
     count = part_count(rows.nbytes)
     stage = storage.stage_rows(handle)
     with Workspace() as workspace:
@@ -59,7 +59,7 @@ def stage_parts(storage: TableStorage, handle: SnapshotHandle, held: PartRows, o
 
 
 def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows in portions that fit into memory, each as long as one look through the ids of a table is worth."""
+    """Yield rows in portions that fit into memory; a portion is large enough for one scan of the table's ids."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -77,7 +77,7 @@ class MergedRows:
     """Rows of an upsert, and what they meet in the table."""
 
     changed: pa.Table
-    """Those whose id is there."""
+    """The rows whose ids exist."""
     added: pa.Table
     replaced: pa.Table
     """The row ids and addresses of the rows that have these ids, in the order of `changed`."""
