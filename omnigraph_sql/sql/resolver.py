@@ -118,6 +118,8 @@ class NameResolver:
         """The reads of foreign tables by the statement."""
         self.execution: Execution | None = None
         """The run of the statement; None in a session of the caller."""
+        self.growth: tuple[int, bool] = 1, False
+        """How many times longer values of the statement may get, and whether it reads relations."""
         self._snapshots = {} if snapshots is None else snapshots
         self._tables: dict[SchemaRef, dict[str, ResolvedTable]] = {}
         self._branches: list[str] | None = None
