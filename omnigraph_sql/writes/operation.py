@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.changes import DefinitionChange, Pin, PointerUpdate, Tombstone
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -172,6 +173,8 @@ class Provenance:
         check_actor(self.actor)
         check_optional(self.message, "message")
         check_optional(self.idempotency_key, "idempotency_key")
+        if self.idempotency_key == "":
+            raise BadRequest("`idempotency_key` is empty", hint="give a key that names the write, or none")
 
 
 @dataclass(frozen=True)

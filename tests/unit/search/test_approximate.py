@@ -83,7 +83,7 @@ def test_later_rows_are_found_and_deleted_ones_are_not(graph: og.Graph, vectors:
     assert next(iter(asked(graph, ALL, vectors[17]).items())) == (18, 0.0)
 
 
-def test_rows_of_a_folding_write_are_found(graph: og.Graph, vectors: npt.NDArray[np.float32]) -> None:
+def test_rows_of_a_folding_write_are_found(graph: og.Graph) -> None:
     text = "query q($n: I32, $v: Vector(8)) { insert Point { n: $n, v: $v } }"
     for number in range(40):  # enough for small fragments to be folded
         graph.mutate(text, params={"n": COUNT + number, "v": np.full(WIDTH, 9.0 + number, np.float32).tolist()})
