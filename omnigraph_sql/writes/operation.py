@@ -122,7 +122,7 @@ class Selection:
     ids: pa.Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PreparedWrite(Generic[T]):
     """A validated operation: its writes, the tables it was validated against, and the result for the caller."""
 

@@ -245,14 +245,14 @@ def run_merge(
             planned = planner(ours)
             result = _result(planned)
             if planned.plan is None:
-                return PreparedWrite((), frozenset(), result)
+                return PreparedWrite(writes=(), reads=frozenset(), result=result)
             _require_decided(planned)
             writes, changes = plan_writes(planned.plan, fresh_workspace())
             _require_decided(planned)
             return PreparedWrite(
-                tuple(writes),
-                planned.plan.reads,
-                result,
+                writes=tuple(writes),
+                reads=planned.plan.reads,
+                result=result,
                 changes=tuple(changes),
                 head=ours.commit_id,
                 is_commit=always,
