@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -12,7 +12,7 @@ from omnigraph_sql.errors import OmnigraphError
 from omnigraph_sql.foreign.filter_codec import decode_filter
 from omnigraph_sql.foreign.predicate_evaluation import ENGINE_FILTERS
 from omnigraph_sql.lazy_dataset import Batches, LazyDataset, LazyScan, columnless_batch
-from omnigraph_sql.sql.resolver import type_columns
+from omnigraph_sql.sql.resolver import HistoryRows, type_columns
 from omnigraph_sql.sqltext.predicates import Both, Comparison, Predicate, PredicateColumn, PredicateValue
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
@@ -24,17 +24,6 @@ _OF_HISTORY: Final = (
     pa.field("operation", pa.string(), nullable=False),
     pa.field("is_exact", pa.bool_(), nullable=False),
 )
-
-
-class HistoryRows(Protocol):
-    """The versions of the rows of a type."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-
-    def batches(self, columns: Sequence[str], entity_id: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Return some columns, of all rows or of one."""
 
 
 def history_columns(type_: NodeType | EdgeType) -> pa.Schema:
