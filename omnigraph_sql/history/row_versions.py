@@ -65,7 +65,7 @@ class _Ledger:
 
     def __init__(self, history: TableHistory) -> None:
         self._history = history
-        self._order = [commit_id for commit_id in reversed(history.commits) if commit_id in history.visited]
+        self._order = [commit_id for commit_id in reversed(list(history.commits)) if commit_id in history.visited]
         changes = [history.changed[commit_id] for commit_id in self._order if commit_id in history.changed]
         every = pa.chunked_array([change.rows.ids for change in changes], pa.string()).combine_chunks()
         encoded = every.dictionary_encode()

@@ -72,7 +72,10 @@ class TypeHistory:
         table = self._stored(versions, rows, stored)
         arrays = [values[own.index(name)] if name in own else table[name] for name in columns]
         fields = [self.schema.field(name) for name in columns]
-        cast = [array if array.type == field.type else array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
+        cast = [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(arrays, fields, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(cast, schema=pa.schema(fields))
 
     def _stored(self, versions: RowVersions, rows: Numbers, columns: Sequence[str]) -> dict[str, pa.Array]:

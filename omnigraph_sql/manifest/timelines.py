@@ -11,7 +11,7 @@ from omnigraph_sql.storage.manifest_table import LANDED
 
 
 class TableTimeline:
-    """A table by version of the manifest. Rows of the manifest are never removed, so its last version knows all earlier ones.
+    """A table by version of the manifest. Rows of the manifest are never removed, so the last version has all earlier ones.
 
     A branch has the rows of the branch that it was created from, with the versions at which they landed there.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph_compiler import EdgeType, NodeType
+from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.lazy_dataset import LazyDataset
 from omnigraph_sql.manifest.journal import Commit
@@ -152,20 +152,21 @@ def merge_conflicts(resolver: NameResolver, arguments: Arguments, *, of_all_type
 
 def history_dataset(resolver: NameResolver, arguments: Arguments) -> HistoryDataset:
     """Return the versions of the rows of a type, or of one entity."""
-    type_ = history_type(resolver, arguments["type"])
+    type_ = history_type(resolver.source.catalog, arguments["type"])
     rows = resolver.source.history_of(type_, resolver.snapshot(arguments["ref"]))
     return HistoryDataset(rows, arguments.get("id"), resolver.fail)
 
 
-def history_type(resolver: NameResolver, name: str) -> NodeType | EdgeType:
+def history_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     """Return a type by its name; `node:T` and `edge:E` tell a node type from an edge type of its name."""
-    nodes, edges = resolver.source.catalog.nodes, resolver.source.catalog.edges
+    nodes, edges = catalog.nodes, catalog.edges
     kind, colon, plain = name.partition(":")
+    named: Mapping[str, NodeType | EdgeType] = {**edges, **nodes}
     if colon and kind in ("node", "edge"):
-        return _node(resolver, plain) if kind == "node" else _edge(resolver, plain)
-    if name not in nodes and name not in edges:
-        raise unknown_name("type", name, [*nodes, *edges])
-    return nodes[name] if name in nodes else edges[name]
+        named, name = nodes if kind == "node" else edges, plain
+    if name not in named:
+        raise unknown_name("type", name, named)
+    return named[name]
 
 
 # Queries, traversals and searches

@@ -148,6 +148,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "discard_abandoned": _keyed,
     "duckdb": lambda world: {"memory_limit": 1 << 28},
     "ensure_indices": lambda world: {"lance_text": False},
+    "entity_history": lambda world: {"type_name": "Port", "entity_id": "NLRTM"},
     "entity_at": lambda world: {"table_key": "node:Port", "entity_id": "NLRTM"},
     "explain": lambda world: {
         "source": _ASKED,
@@ -158,6 +159,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     },
     "export": lambda world: {"types": ["Port"]},
     "foreign": _none,
+    "history_of": lambda world: {"type_name": "Port"},
     "ingest": lambda world: {"data": world.record(), "branch": "main", "mode": "merge"},
     "load": lambda world: {"data": world.record(), "mode": "merge"},
     "mutate": lambda world: {"source": _CHANGED, "params": _GIVEN},
@@ -193,8 +195,8 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
 }
 _READS = {
     "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
-    "entity_at", "explain", "export", "foreign", "published", "query", "recoveries", "register",
-    "result_schema", "snapshot", "sql", "unregister", "use_project", "use_queries",
+    "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published", "query", "recoveries",
+    "register", "result_schema", "snapshot", "sql", "unregister", "use_project", "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {
     "append": lambda world: {**_notes(world), "data": world.table()},

@@ -84,7 +84,7 @@ def _chooser(current: CurrentResolver, function: TableFunction, names: Mapping[s
 
     def query(resolver: NameResolver, call: str) -> str:
         arguments = function.signature.bind(json.loads(call))
-        name = names[TableKey.of_type(history_type(resolver, arguments["type"]))]
+        name = names[TableKey.of_type(history_type(resolver.source.catalog, arguments["type"]))]
         state = None if arguments["ref"] is None else str(arguments["ref"])
         literal = json.dumps([arguments.get("id"), state]).replace("'", "''")
         return "SELECT " + rows_of(name, f"'{literal}'")
@@ -92,7 +92,9 @@ def _chooser(current: CurrentResolver, function: TableFunction, names: Mapping[s
     return _each_call(current, query, pa.string())
 
 
-def _each_call(current: CurrentResolver, run: Callable[[NameResolver, str], Any], kind: pa.DataType) -> Callable[..., pa.Array]:
+def _each_call(
+    current: CurrentResolver, run: Callable[[NameResolver, str], Any], kind: pa.DataType
+) -> Callable[..., pa.Array]:
     def calls(texts: pa.Array) -> pa.Array:
         resolver = current.resolver
         try:
