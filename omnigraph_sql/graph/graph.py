@@ -1286,9 +1286,9 @@ class Graph:
         wanted = ChangeFilter(kinds, types, ops)
         return diff(self._store.storage, self._store.catalog, self._state(start), self._state(end), wanted)
 
-    @checked()
+    @checked(type_name=text)
     def history_of(
-        self, type_name: str, *, branch: str = MAIN, snapshot: str | None = None, version: int | None = None
+        self, type_name: str, *, branch: str = MAIN, version: int | None = None, commit: str | None = None
     ) -> Result:
         """Every version of every row of a type, up to a state: what it was, from when to when, and who made it so.
 
@@ -1298,8 +1298,8 @@ class Graph:
         Args:
             type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
             branch: the branch.
-            snapshot: a commit id, in place of a branch.
             version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
 
         Returns:
             The versions by id and time: `valid_from`, `valid_to` (null for what is current), `commit`, `actor`, `operation`
@@ -1315,17 +1315,17 @@ class Graph:
             >>> [(row["id"], row["operation"], row["depth"]) for row in graph.history_of("Port").to_pylist()]
             [('DEDUI', 'insert', None), ('NLRTM', 'insert', 24.0), ('NLRTM', 'update', 25.0)]
         """
-        return self._history(type_name, None, self.snapshot(branch=branch, version=version, commit=snapshot))
+        return self._history(type_name, None, self.snapshot(branch=branch, version=version, commit=commit))
 
-    @checked()
+    @checked(type_name=text, entity_id=text)
     def entity_history(
         self,
         type_name: str,
         entity_id: str,
         *,
         branch: str = MAIN,
-        snapshot: str | None = None,
         version: int | None = None,
+        commit: str | None = None,
     ) -> Result:
         """Every version of one node or edge, up to a state. Other rows are not read.
 
@@ -1333,8 +1333,8 @@ class Graph:
             type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
             entity_id: the id.
             branch: the branch.
-            snapshot: a commit id, in place of a branch.
             version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
 
         Returns:
             The versions, oldest first, as `history_of` returns them; none for an id that was never there.
@@ -1348,7 +1348,7 @@ class Graph:
             >>> [(row["operation"], row["actor"]) for row in graph.entity_history("Port", "DEDUI").to_pylist()]
             [('insert', None), ('delete', 'ada')]
         """
-        return self._history(type_name, entity_id, self.snapshot(branch=branch, version=version, commit=snapshot))
+        return self._history(type_name, entity_id, self.snapshot(branch=branch, version=version, commit=commit))
 
     def _history(self, type_name: str, entity_id: str | None, snapshot: Snapshot) -> Result:
         from omnigraph_sql.graph.histories import history_result

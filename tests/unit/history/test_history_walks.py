@@ -140,7 +140,7 @@ def test_histories_agree_with_the_states_of_all_commits(tmp_path: Path, seed: in
             head = commits[0].graph_commit_id
             assert versions(graph.history_of(type_name, branch=branch)) == expected[head]
             past = walk.random.choice(commits).graph_commit_id
-            assert versions(graph.history_of(type_name, snapshot=past)) == expected[past]
+            assert versions(graph.history_of(type_name, commit=past)) == expected[past]
             for row_id in {*expected[head], "nobody"}:
                 entity = graph.entity_history(type_name, row_id, branch=branch)
                 assert versions(entity).get(row_id, []) == expected[head].get(row_id, [])
