@@ -17,13 +17,12 @@ def conflict_columns(types: Iterable[NodeType | EdgeType]) -> pa.Schema:
 
     A column that has different types in them is a text, the value as JSON.
     """
-    members: dict[str, pa.DataType] = {}
-    for type_ in types:
-        for field in type_columns(type_):
-            known = members.get(field.name, field.type)
-            members[field.name] = field.type if known == field.type else pa.string()
+    listed = list(types)
+    mixed = mixed_columns(listed)
+    members = {field.name: field.type for type_ in listed for field in type_columns(type_)}
     leading = {name: members.pop(name) for name in ("id", "src", "dst") if name in members}
-    row = pa.struct([pa.field(name, kind) for name, kind in (leading | members).items()])
+    kinds = (leading | members).items()
+    row = pa.struct([pa.field(name, pa.string() if name in mixed else kind) for name, kind in kinds])
     return pa.schema(
         [
             pa.field("kind", pa.string(), nullable=False),
@@ -34,6 +33,15 @@ def conflict_columns(types: Iterable[NodeType | EdgeType]) -> pa.Schema:
             pa.field("message", pa.string(), nullable=False),
         ]
     )
+
+
+def mixed_columns(types: Iterable[NodeType | EdgeType]) -> frozenset[str]:
+    """The columns that have different Arrow types in some types."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for type_ in types:
+        for field in type_columns(type_):
+            kinds.setdefault(field.name, set()).add(field.type)
+    return frozenset(name for name, different in kinds.items() if len(different) > 1)
 
 
 def all_types(catalog: Catalog) -> list[NodeType | EdgeType]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph_compiler import Catalog
 from omnigraph_sql.result import json_rows
-from omnigraph_sql.sql.conflict_columns import SIDES, all_types, conflict_columns
+from omnigraph_sql.sql.conflict_columns import SIDES, all_types, conflict_columns, mixed_columns
 from omnigraph_sql.sql.resolver import type_columns
 from omnigraph_sql.table_keys import TableKey
 from omnigraph_sql.writes.merge.conflicts import MergeConflict
@@ -24,9 +24,8 @@ def conflicts_table(catalog: Catalog, conflicts: Sequence[MergeConflict], *, of_
     types = all_types(catalog)
     keys = {conflict.table_key for conflict in conflicts}
     concerned = [] if of_all_types else [type_ for type_ in types if TableKey.of_type(type_) in keys]
-    columns = conflict_columns(concerned or types)
+    columns, mixed = conflict_columns(concerned or types), mixed_columns(concerned or types)
     stored = {str(TableKey.of_type(type_)): type_columns(type_) for type_ in types}
-    row = columns.field("base").type
     records = [
         {
             "kind": conflict.kind,
@@ -35,22 +34,20 @@ def conflicts_table(catalog: Catalog, conflicts: Sequence[MergeConflict], *, of_
             "properties": list(conflict.properties),
             "message": conflict.message,
         }
-        | {side: _image(getattr(conflict, side), row, stored.get(conflict.table_key)) for side in SIDES}
+        | {side: _image(getattr(conflict, side), mixed, stored.get(conflict.table_key)) for side in SIDES}
         for conflict in conflicts
     ]
     return pa.Table.from_pylist(records, columns)
 
 
-def _image(values: dict[str, Any] | None, row: pa.StructType, stored: pa.Schema | None) -> dict[str, Any] | None:
-    """The row of a side, with values as texts where other types have values of another kind."""
+def _image(values: dict[str, Any] | None, mixed: Collection[str], stored: pa.Schema | None) -> dict[str, Any] | None:
+    """The row of a side, with values as JSON in columns that have other types elsewhere."""
     if values is None or stored is None:
         return None
     return {
-        field.name: _json(values[field.name], stored.field(field.name).type)
-        if field.type != stored.field(field.name).type
-        else values[field.name]
-        for field in row
-        if field.name in values
+        name: _json(value, stored.field(name).type) if name in mixed else value
+        for name, value in values.items()
+        if name in stored.names
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph_sql as og
-from omnigraph_sql.errors import MergeConflicts, OmnigraphError
+from omnigraph_sql.errors import BadRequest, MergeConflicts
 from omnigraph_sql.manifest.journal import Commit
 
 SCHEMA = """
@@ -54,8 +54,8 @@ class Walk:
                 case "undo":
                     commit = self.random.choice(self.graph.commits(branch))
                     self.graph.revert(commit.graph_commit_id, branch=branch, actor=f"p{self.actors}", resolve=self._side())
-        except (MergeConflicts, OmnigraphError) as error:
-            assert error.http_status < 500
+        except (BadRequest, MergeConflicts):
+            pass  # drawn so that it cannot be done
 
     def _merge(self, source: str, target: str) -> None:
         granularity = self.random.choice(["row", "column"])
@@ -146,7 +146,7 @@ def test_histories_agree_with_the_states_of_all_commits(tmp_path: Path, seed: in
                 assert versions(entity).get(row_id, []) == expected[head].get(row_id, [])
 
 
-@pytest.mark.parametrize("seed", (100, 101))
+@pytest.mark.parametrize("seed", [100, 101])
 def test_engines_agree_about_histories_and_conflicts(tmp_path: Path, seed: int) -> None:
     walk = Walk(tmp_path, seed)
     for _ in range(STEPS):

@@ -283,7 +283,9 @@ def _cost(place: Path, people: int, others: int) -> dict[str, dict[str, int]]:
     before = {name: dict(calls) for name, calls in store.calls.items()}
     assert len(graph.entity_history("Person", "p3")) == 7
     return {
-        name: {call: count - before[name].get(call, 0) for call, count in calls.items() if count != before[name].get(call, 0)}
+        name: {
+            call: count - before[name].get(call, 0) for call, count in calls.items() if count != before[name].get(call, 0)
+        }
         for name, calls in store.calls.items()
     }
 
