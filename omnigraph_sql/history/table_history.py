@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from omnigraph_sql.errors import NotFound, Storage, VersionReclaimed
 from omnigraph_sql.history.row_changes import RowChanges
-from omnigraph_sql.history.table_changes import TableChanges
+from omnigraph_sql.history.table_differences import TableDifferences
 from omnigraph_sql.manifest.coordinator import MAIN, ManifestCoordinator
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
@@ -55,7 +55,7 @@ class TableHistory:
         snapshot: Snapshot,
         commits: Mapping[str, Commit],
         table_key: str,
-        changes: TableChanges,
+        changes: TableDifferences,
     ) -> None:
         """`commits` are those that the state descends from, newest first."""
         self.commits = commits

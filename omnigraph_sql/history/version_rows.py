@@ -11,7 +11,7 @@ import pyarrow as pa
 from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql.history.commits import history
 from omnigraph_sql.history.row_versions import OPERATIONS, Numbers, RowVersions, row_versions
-from omnigraph_sql.history.table_changes import EntityChanges, TypeChanges
+from omnigraph_sql.history.table_differences import EntityDifferences, TypeDifferences
 from omnigraph_sql.history.table_history import TableHistory
 from omnigraph_sql.manifest.coordinator import ManifestCoordinator, lineage
 from omnigraph_sql.manifest.journal import Commit
@@ -58,7 +58,7 @@ class TypeHistory:
         return pa.Table.from_batches(self.batches(self.schema.names, entity_id), self.schema)
 
     def _versions(self, entity_id: str | None) -> RowVersions:
-        changes = TypeChanges(self._storage) if entity_id is None else EntityChanges(self._storage, entity_id)
+        changes = TypeDifferences(self._storage) if entity_id is None else EntityDifferences(self._storage, entity_id)
         commits = history(self._coordinator, self._snapshot) or [_unrecorded(self._snapshot)]
         by_id = {commit.graph_commit_id: commit for commit in commits}
         return row_versions(

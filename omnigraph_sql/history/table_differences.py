@@ -16,14 +16,14 @@ from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.storage.version_difference import Positions, carried_positions, row_difference, rows_at
 
 
-class TableChanges(Protocol):
+class TableDifferences(Protocol):
     """Compares versions of a table."""
 
     def between(self, before: Entry | None, after: Entry | None) -> RowChanges:
         """Return the rows that were changed. A version that is not there has no rows."""
 
 
-class TypeChanges(TableChanges):
+class TypeDifferences(TableDifferences):
     """Compares all rows of a type."""
 
     def __init__(self, storage: TableStorage) -> None:
@@ -33,7 +33,7 @@ class TypeChanges(TableChanges):
         return version_changes(self._storage, before, after).changed
 
 
-class EntityChanges(TableChanges):
+class EntityDifferences(TableDifferences):
     """Compares one row of a type. Versions are compared from the latest one back, so that the place of the row is known.
 
     Only the ids of rows that a write removed or replaced are read, and never those of the rows that came.
