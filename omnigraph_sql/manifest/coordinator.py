@@ -157,7 +157,7 @@ class ManifestCoordinator:
             raise NotFound(text, what="graph", name=str(self.table.root), hint="open it again")
 
     def _reset(self) -> None:
-        """The files are others than those that were read: those of a copy of the graph, or of another graph."""
+        """Handle replaced files: those of a copy of the graph, or of another graph."""
         self.require_same_graph()
         self._forget_everything()
 
@@ -331,7 +331,7 @@ class ManifestCoordinator:
             raise
 
     def delete_branch(self, name: str, record: BranchRecord | None) -> None:
-        """Remove the authority over the branch of a record. Its files are the caller's business."""
+        """Delete the record of a branch. The caller removes its files."""
         children = self.table.children(name)
         if children:
             text = f"`{name}` cannot be deleted: `{children[0]}` was created from it"

@@ -18,7 +18,7 @@ KNOWN_TYPES = frozenset({"table", "table_version", "table_tombstone", "view", "s
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One table in a snapshot: where it is, and which version of it is visible."""
+    """One table in a snapshot: its path, and its visible version."""
 
     table_key: str
     """The key of the table."""
@@ -53,7 +53,7 @@ class Definition:
     table_key: str
     """The key: `view:SCHEMA.NAME` or `schema:NAME`."""
     revision: int
-    """How often it was defined or dropped."""
+    """The number of times that it was defined or dropped."""
     metadata: Mapping[str, Any] | None
     """Its definition."""
 
@@ -100,7 +100,7 @@ class Snapshot:
     tombstones: Mapping[str, int]
     """Versions at which tables were dropped, by key."""
     head: Intent | None
-    """What the newest commit of the branch says about itself; None before the first."""
+    """The members of the newest commit of the branch; None before the first."""
     unknown_types: frozenset[str]
     """Kinds of manifest rows that this release does not know."""
     stamp: int = 1
@@ -173,7 +173,7 @@ class Snapshot:
         return entry.version if entry else self.tombstones.get(table_key, 0)
 
     def expectation(self, table_key: str) -> Pin:
-        """What a write that relies on the present state of a table expects when it is published.
+        """Return the state that a write expects of a table when it is published.
 
         Args:
             table_key: the table, view or schema.

@@ -64,7 +64,7 @@ class SqlSource(Protocol):
         """Return the current snapshot of a reference."""
 
     def confirm(self) -> None:
-        """Raise if another graph, or none, is where this one was."""
+        """Raise if the graph was removed or replaced by another one."""
 
     def branches(self) -> list[str]:
         """Return the names of the branches."""
@@ -135,6 +135,8 @@ class NameResolver:
         """The reads of foreign tables by the statement."""
         self.execution: Execution | None = None
         """The run of the statement; None in a session of the caller."""
+        self.growth: tuple[int, bool] = 1, False
+        """How many times longer values of the statement may get, and whether it reads relations."""
         self._snapshots = {} if snapshots is None else snapshots
         self._tables: dict[SchemaRef, dict[str, ResolvedTable]] = {}
         self._branches: list[str] | None = None
@@ -288,9 +290,9 @@ class NameResolver:
             self.opened(table.entry)()
 
     def confirm(self) -> None:
-        """Raise if another graph took the place of the one that a session of somebody else shows.
+        """Raise if the graph of a session of the caller was removed or replaced.
 
-        A session may outlive its graph. A statement of ours looks at the graph when it begins.
+        Such a session may outlive its graph. Statements of this package check the graph when they start.
         """
         if self.execution is None:
             self.source.confirm()

@@ -48,7 +48,7 @@ class MutationResult:
     affected_edges: int
     """Edges that were inserted, updated or deleted."""
     commit: Commit | None = None
-    """What was published; None when nothing changed."""
+    """The published commit; None if nothing changed."""
     replayed: bool = False
     """True if the idempotency key was published before; then nothing was touched, and `commit` is that first commit."""
 

@@ -148,6 +148,16 @@ class PreparedWrite(Generic[T]):
 
 
 @dataclass(frozen=True)
+class CommitSources:
+    """The commits that a commit takes its changes from, besides its parent."""
+
+    merged_parent: str | None = None
+    """The head of the branch that is merged."""
+    origin: str | None = None
+    """The commit that is reverted, restored or picked."""
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Writer, message and idempotency key of a commit. `BadRequest` for a text that cannot be stored."""
 
@@ -155,10 +165,8 @@ class Provenance:
     actor: str | None = None
     message: str | None = None
     idempotency_key: str | None = None
-    merged_parent: str | None = None
-    """The head of the branch that is merged."""
-    origin: str | None = None
-    """The commit that is reverted, restored or picked."""
+    sources: CommitSources | None = None
+    """The commits that a merge takes its changes from."""
 
     def __post_init__(self) -> None:
         check_actor(self.actor)

@@ -33,7 +33,8 @@ from omnigraph_sql.sql.refs import StateRef
 from omnigraph_sql.sql.resolver import NameResolver, SqlSource
 from omnigraph_sql.sql.statement import CATALOG, READ_AHEAD, SqlRequest, parameter_scalar, result_batch, result_schema
 from omnigraph_sql.sqltext.identifiers import quoted
-from omnigraph_sql.sqltext.text_limits import check_parameters, check_sql
+from omnigraph_sql.sqltext.parameter_limits import check_parameters
+from omnigraph_sql.sqltext.text_limits import check_sql
 from omnigraph_sql.sqltext.user_sql import SqlCall, SqlParameter, renamed_schema, replaced_calls
 
 _IDLE = 4

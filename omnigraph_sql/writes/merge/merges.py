@@ -29,7 +29,7 @@ from omnigraph_sql.writes.merge.frame import MergeFrame
 from omnigraph_sql.writes.merge.plan import MergePlan, TypeChanges, plan_merge, plan_writes
 from omnigraph_sql.writes.merge.resolution import MergeResolution, read_resolution
 from omnigraph_sql.writes.merge.row_states import RowStates
-from omnigraph_sql.writes.operation import PreparedWrite, Provenance
+from omnigraph_sql.writes.operation import CommitSources, PreparedWrite, Provenance
 from omnigraph_sql.writes.protocol import Review, execute, refuse_schema_apply
 
 MergeOutcome: TypeAlias = Literal["already_up_to_date", "conflicts", "fast_forward", "merged"]
@@ -138,7 +138,7 @@ def merge(store: GraphStore, request: MergeRequest) -> MergeResult:
         request.actor,
         request.message,
         request.idempotency_key,
-        merged_parent=theirs.commit_id,
+        CommitSources(merged_parent=theirs.commit_id),
     )
     planner = _branch_planner(store, request, theirs)
     result = run_merge(store, request.target, planner, provenance, request.review, always=True)
@@ -192,18 +192,22 @@ Planner: TypeAlias = Callable[[Snapshot], PlannedMerge]
 
 def _branch_planner(store: GraphStore, request: MergeRequest, theirs: Snapshot) -> Planner:
     def plan(ours: Snapshot) -> PlannedMerge:
-        named = {"source": request.source, "target": request.target}
         commits = _all_commits(store, ours, theirs)
         bases = common_ancestors(commits, theirs.commit_id, ours.commit_id)
         if not bases:
             text = f"`{request.source}` and `{request.target}` have no commit in common"
             raise BadRequest(text, hint="load an export of one into the other")
         if bases[0].graph_commit_id == theirs.commit_id:
-            return PlannedMerge(base_commit_id=theirs.commit_id, **named)
+            return PlannedMerge(source=request.source, target=request.target, base_commit_id=theirs.commit_id)
         base, planned, warnings = _nearest_plan(store, bases, ours, theirs, request)
         is_forward = base.graph_commit_id == ours.commit_id
         return PlannedMerge(
-            base_commit_id=base.graph_commit_id, is_forward=is_forward, plan=planned, warnings=warnings, **named
+            source=request.source,
+            target=request.target,
+            base_commit_id=base.graph_commit_id,
+            is_forward=is_forward,
+            plan=planned,
+            warnings=warnings,
         )
 
     return plan
