@@ -1333,6 +1333,75 @@ class Graph:
         wanted = ChangeFilter(kinds, types, ops)
         return diff(self._store.storage, self._store.catalog, self._state(start), self._state(end), wanted)
 
+    @checked(type_name=text)
+    def history_of(
+        self, type_name: str, *, branch: str = MAIN, version: int | None = None, commit: str | None = None
+    ) -> Result:
+        """Every version of every row of a type, up to a state: what it was, from when to when, and who made it so.
+
+        A version is credited to the commit that made it, also if a merge brought it to the branch. In SQL the function
+        `history_of` returns the same.
+
+        Args:
+            type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
+            branch: the branch.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            The versions by id and time: `valid_from`, `valid_to` (null for what is current), `commit`, `actor`, `operation`
+            (`insert`, `update`, `delete`, or `baseline` for a row that is older than the oldest state that can be read),
+            `is_exact` (false if the commit is not known to have made the version), and the columns of the row.
+
+        Raises:
+            NotFound: there is no such type or state.
+            VersionReclaimed: a cleanup removed the rows of the state.
+
+        Example:
+            >>> _ = graph.mutate('query deepen() { update Port set { depth: 25.0 } where code = "NLRTM" }')
+            >>> [(row["id"], row["operation"], row["depth"]) for row in graph.history_of("Port").to_pylist()]
+            [('DEDUI', 'insert', None), ('NLRTM', 'insert', 24.0), ('NLRTM', 'update', 25.0)]
+        """
+        return self._history(type_name, None, self.snapshot(branch=branch, version=version, commit=commit))
+
+    @checked(type_name=text, entity_id=text)
+    def entity_history(
+        self,
+        type_name: str,
+        entity_id: str,
+        *,
+        branch: str = MAIN,
+        version: int | None = None,
+        commit: str | None = None,
+    ) -> Result:
+        """Every version of one node or edge, up to a state. Other rows are not read.
+
+        Args:
+            type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
+            entity_id: the id.
+            branch: the branch.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            The versions, oldest first, as `history_of` returns them; none for an id that was never there.
+
+        Raises:
+            NotFound: there is no such type or state.
+            VersionReclaimed: a cleanup removed the rows of the state.
+
+        Example:
+            >>> _ = graph.mutate('query q() { delete Port where code = "DEDUI" }', actor="ada")
+            >>> [(row["operation"], row["actor"]) for row in graph.entity_history("Port", "DEDUI").to_pylist()]
+            [('insert', None), ('delete', 'ada')]
+        """
+        return self._history(type_name, entity_id, self.snapshot(branch=branch, version=version, commit=commit))
+
+    def _history(self, type_name: str, entity_id: str | None, snapshot: Snapshot) -> Result:
+        from omnigraph_sql.graph.histories import history_result
+
+        return history_result(self._store, type_name, entity_id, snapshot)
+
     def _state(self, name: str) -> Snapshot:
         from omnigraph_sql.sql.refs import parse_ref
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph_compiler import Catalog
+from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.deadline import checked_by
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.arguments import instance
@@ -27,6 +27,7 @@ from omnigraph_sql.runtime.execution import RunClock
 from omnigraph_sql.runtime.limits import RunLimits
 from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
+from omnigraph_sql.sql.history_relation import history_columns
 from omnigraph_sql.sql.refs import StateRef, check_type
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
@@ -38,6 +39,7 @@ from omnigraph_sql.store.graph_store import GraphStore
 if TYPE_CHECKING:
     from omnigraph_sql.engines.datafusion.sessions import GraphContext
     from omnigraph_sql.engines.duckdb.sessions import DuckDBPyConnection
+    from omnigraph_sql.history.version_rows import TypeHistory
     from omnigraph_sql.isolation.wire import IsolatedRequest
 
 
@@ -98,6 +100,21 @@ class GraphSqlSource:
             for change in changes
         ]
         return pa.Table.from_pylist(rows, CHANGES)
+
+    def merge_conflicts(self, theirs: Snapshot, ours: Snapshot, *, of_all_types: bool) -> pa.Table:
+        """The conflicts that merging one branch into another would meet. Nothing is written."""
+        from omnigraph_sql.writes.merge.conflict_relation import conflicts_table
+        from omnigraph_sql.writes.merge.merges import MergeRequest, preview_merge
+
+        request = MergeRequest(source=theirs.branch, target=ours.branch)
+        conflicts = preview_merge(self.store, request, theirs, ours).conflicts
+        return conflicts_table(self.catalog, conflicts, of_all_types=of_all_types)
+
+    def history_of(self, type_: NodeType | EdgeType, snapshot: Snapshot) -> TypeHistory:
+        """The versions of the rows of a type that led to a state."""
+        from omnigraph_sql.history.version_rows import TypeHistory
+
+        return TypeHistory(self.store.coordinator, self.storage, type_, snapshot, history_columns(type_))
 
     def named(self, query: str) -> tuple[str, str | None]:
         """Resolve an argument of `gq`, the text or the name of a query: the text of its file, and the name."""

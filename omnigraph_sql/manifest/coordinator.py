@@ -14,6 +14,7 @@ from omnigraph_sql.errors import BadRequest, Conflict, NotFound, Storage, Unsupp
 from omnigraph_sql.manifest.journal import Commit, CommitGraph, commit_of
 from omnigraph_sql.manifest.refs import check_branch, check_commit, check_new_branch, check_version
 from omnigraph_sql.manifest.snapshot import Snapshot, advance, reconstruct
+from omnigraph_sql.manifest.timelines import TableTimeline
 from omnigraph_sql.storage.branch_records import BranchRecord
 from omnigraph_sql.storage.identity import derived_identity
 from omnigraph_sql.storage.manifest_table import ManifestPlace, ManifestTable, ManifestVersion, Merged, new_branch_record
@@ -211,6 +212,12 @@ class ManifestCoordinator:
             text = f"the commit `{commit_id}` was lost with its version of the manifest"
             raise NotFound(text, what="commit", name=commit_id, hint="list the commits of the branch")
         return snapshot
+
+    def timeline(self, snapshot: Snapshot, table_key: str) -> TableTimeline:
+        """The versions of a table that the lineage of a snapshot has shown up to it, from one read of the manifest."""
+        place = ManifestPlace(snapshot.lineage, snapshot.incarnation)
+        opened = self._open(snapshot.branch, place, snapshot.manifest_version)
+        return TableTimeline(table_key, self.table.read(opened, key=table_key))
 
     def forget(self, branch: str) -> None:
         """Drop the cached snapshots of a deleted branch; its name may come back with other content."""

@@ -284,7 +284,9 @@ def advance(
     entries = {**base.dropped, **base.entries}
     for key, row in newest.items():
         if key not in entries or row["table_version"] >= entries[key].version:
-            entries[key] = _entry(key, locations, row)
+            if key not in locations:
+                raise Internal(f"the manifest shows a version of {key} but not where it is")
+            entries[key] = table_entry(key, locations[key], row)
     visible = {key: entries[key] for key in sorted(entries) if entries[key].version > tombstones.get(key, -1)}
     dropped = {key: entry for key, entry in entries.items() if key not in visible}
     return Snapshot(
@@ -305,12 +307,11 @@ def advance(
     )
 
 
-def _entry(key: str, locations: Mapping[str, str], row: Mapping[str, Any]) -> Entry:
-    if key not in locations:
-        raise Internal(f"the manifest shows a version of {key} but not where it is")
+def table_entry(key: str, path: str, row: Mapping[str, Any]) -> Entry:
+    """The version of a table that a row of the manifest describes."""
     return Entry(
         table_key=key,
-        path=locations[key],
+        path=path,
         version=row["table_version"],
         branch=row["table_branch"],
         row_count=row["row_count"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeAlias
@@ -32,6 +32,17 @@ Kind: TypeAlias = Literal["node", "edge", "table", "view", "foreign"]
 _FILE_NAME = re.compile(
     r".*\.(csv|tsv|parquet|pq|json|jsonl|ndjson|arrow|feather|db|duckdb|gz|zst)|[^ ]*[/\\][^ ]*|\w+://.*", re.I
 )
+
+
+class HistoryRows(Protocol):
+    """The versions of the rows of a type."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    def batches(self, columns: Sequence[str], entity_id: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Return some columns, of all rows or of one."""
 
 
 class SqlSource(Protocol):
@@ -63,6 +74,12 @@ class SqlSource(Protocol):
 
     def changes(self, start: Snapshot, end: Snapshot) -> pa.Table:
         """Return the differences between two states."""
+
+    def merge_conflicts(self, theirs: Snapshot, ours: Snapshot, *, of_all_types: bool) -> pa.Table:
+        """Return the conflicts that merging one branch into another would meet; with columns of all types if desired."""
+
+    def history_of(self, type_: NodeType | EdgeType, snapshot: Snapshot) -> HistoryRows:
+        """Return the versions of the rows of a type that led to a state."""
 
     def named(self, query: str) -> tuple[str, str | None]:
         """Return the text of a `.gq` query, given by its name or as a text, and its name in that text."""

@@ -160,6 +160,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "discard_abandoned": _keyed,
     "duckdb": lambda world: {"memory_limit": 1 << 28},
     "ensure_indices": lambda world: {"lance_text": False},
+    "entity_history": lambda world: {"type_name": "Port", "entity_id": "NLRTM"},
     "entity_at": lambda world: {"table_key": "node:Port", "entity_id": "NLRTM"},
     "explain": lambda world: {
         "source": _ASKED,
@@ -170,6 +171,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     },
     "export": lambda world: {"types": ["Port"]},
     "foreign": _none,
+    "history_of": lambda world: {"type_name": "Port"},
     "ingest": lambda world: {"data": world.record(), "branch": "main", "mode": "merge"},
     "load": lambda world: {"data": world.record(), "mode": "merge"},
     "merge": lambda world: {
@@ -216,8 +218,8 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
 }
 _READS = {
     "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
-    "entity_at", "explain", "export", "foreign", "published", "query", "recoveries", "register",
-    "result_schema", "snapshot", "sql", "unregister", "use_checks", "use_project", "use_queries",
+    "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published", "query", "recoveries",
+    "register", "result_schema", "snapshot", "sql", "unregister", "use_checks", "use_project", "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {
     "append": lambda world: {**_notes(world), "data": world.table()},
