@@ -12,6 +12,7 @@ from omnigraph_sql.history.row_changes import ABSENT, NO_CHANGES, RowChanges, eq
 from omnigraph_sql.manifest.snapshot import Entry
 from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.id_lookup import positions_of_ids
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.storage.version_difference import Positions, carried_positions, row_difference, rows_at
 
@@ -63,9 +64,12 @@ class EntityDifferences(TableDifferences):
         if entry is None:
             return ABSENT
         if entry not in self._positions:
-            rows = self._storage.scan(self._storage.open(entry), ["_rowoffset"], member_filter("id", self._id), limit=1)
-            offsets = rows.read_all().column(0)
-            self._positions[entry] = offsets[0].as_py() if len(offsets) else ABSENT
+            handle = self._storage.open(entry)
+            positions = positions_of_ids(self._storage, handle, self._id)
+            if positions is None:
+                rows = self._storage.scan(handle, ["_rowoffset"], member_filter("id", self._id), limit=1)
+                positions = rows.read_all().column(0).to_numpy()
+            self._positions[entry] = int(positions[0]) if len(positions) else ABSENT
         return self._positions[entry]
 
     def _compared(self, before: Entry, after: Entry, new: int) -> tuple[int, bool]:

@@ -304,21 +304,13 @@ def carried_addresses(start: SnapshotHandle, end: SnapshotHandle, addresses: npt
 
 def carried_positions(storage: TableStorage, start: SnapshotHandle, end: SnapshotHandle, positions: Positions) -> Positions:
     """The positions that rows of one version have in another one, for rows that both versions share."""
-    before = list(_fragments(start).values())
-    after = _fragments(end)
-    starts = np.array([fragment.start for fragment in before], np.int64)
-    places = np.searchsorted(starts, positions, side="right") - 1
+    before = list(fragment_places(start).values())
+    after = fragment_places(end)
+    fragments = np.searchsorted(np.array([place.start for place in before]), positions, side="right") - 1
     out = np.empty(len(positions), np.int64)
-    for place in np.unique(places).tolist():
-        fragment, chosen = before[place], places == place
-        other = after[fragment.files]
-        live = positions[chosen] - fragment.start
-        offsets = _nth_live(_deleted(storage, start, fragment), live)
-        out[chosen] = _live_positions(other, _deleted(storage, end, other), offsets)
+    for number in np.unique(fragments).tolist():
+        place, chosen = before[number], fragments == number
+        other = after[place.files]
+        offsets = _offsets(storage, start, place, positions[chosen] - place.start)
+        out[chosen] = live_positions(other, deleted_offsets(storage, end, other), offsets)
     return out
-
-
-def _nth_live(deleted: Positions, live: Positions) -> Positions:
-    """The offsets of rows in the files of a fragment, from their numbers among its live rows."""
-    # Before the n-th deleted row there are `deleted[n] - n` live ones.
-    return live + np.searchsorted(deleted - np.arange(len(deleted)), live, side="right")

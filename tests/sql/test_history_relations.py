@@ -150,7 +150,7 @@ def test_conflicts_of_the_merged_graph_and_of_relations_are_rows_too(graph: og.G
     assert [(row["kind"], row["type"], row["id"], row["base"]) for row in conflicts(graph, engine)] == [
         ("DivergentTable", "main.grown", None, None)
     ]
-    with pytest.raises(MergeConflicts, match="main.grown was changed on both sides"):
+    with pytest.raises(MergeConflicts, match="grown was changed on both sides"):
         graph.merge("draft")
     graph.tables().drop("main", "grown")
     graph.tables("draft").drop("main", "grown")

@@ -291,7 +291,7 @@ def _cost(place: Path, people: int, others: int) -> dict[str, dict[str, int]]:
 
 
 def test_an_entity_costs_what_its_history_is_long(tmp_path: Path) -> None:
-    small, large = _cost(tmp_path / "small", 10, 2), _cost(tmp_path / "large", 3000, 15)
+    small, large = _cost(tmp_path / "small", 2000, 2), _cost(tmp_path / "large", 9000, 15)
 
     assert large["tables"] == small["tables"], "neither rows nor versions of other types are looked at"
     assert large["manifest"] == small["manifest"]
