@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.manifest.journal import Commit
     from omnigraph_sql.manifest.snapshot import Snapshot
+    from omnigraph_sql.manifest.tags import Tag
     from omnigraph_sql.project import ProjectSettings
     from omnigraph_sql.result import Result
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -57,6 +58,7 @@ __all__ = [
     "Snapshot",
     "StagedLoad",
     "Step",
+    "Tag",
     "__version__",
     "connect",
     "errors",
@@ -88,6 +90,7 @@ _LAZY = {
     "Snapshot": "manifest.snapshot",
     "StagedLoad": "writes.load.staged_load",
     "Step": "explanation",
+    "Tag": "manifest.tags",
     "connect": "graph",
     "init": "graph",
 }

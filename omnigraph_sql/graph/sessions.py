@@ -22,6 +22,7 @@ from omnigraph_sql.history.commits import history
 from omnigraph_sql.isolation.pool import ProcessPool
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import RunClock
 from omnigraph_sql.runtime.limits import RunLimits
@@ -29,6 +30,7 @@ from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
 from omnigraph_sql.sql.refs import StateRef, check_type
 from omnigraph_sql.sql.signatures import statement_params
+from omnigraph_sql.sql.states import state_of
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
 from omnigraph_sql.sqltext.text_limits import check_parameters, check_sql
 from omnigraph_sql.storage.tables import TableStorage
@@ -67,12 +69,9 @@ class GraphSqlSource:
 
     def state(self, ref: StateRef) -> Snapshot:
         """What a ref shows now."""
-        coordinator = self.store.coordinator
-        if ref.commit is not None:
-            return coordinator.at_commit(ref.commit)
         if self.shown is not None and ref == StateRef(self.shown.branch):
             return self.shown
-        return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
+        return state_of(self.store.coordinator, ref)
 
     def confirm(self) -> None:
         """Raise if another graph, or none, is where this one was."""
@@ -81,6 +80,10 @@ class GraphSqlSource:
     def branches(self) -> list[str]:
         """The names of the branches."""
         return self.store.coordinator.branches()
+
+    def tags(self) -> list[Tag]:
+        """The tags of the graph, by name."""
+        return list(self.store.coordinator.tags().values())
 
     def commits(self, branch: str) -> list[Commit]:
         """The history of a branch, newest first."""
@@ -181,7 +184,9 @@ class SqlSessions:
             params={name: sendable(name, value, parameter_scalar) for name, value in values.items()},
             default_state=default_state,
             pinned=(
-                default_state if default_state.commit is not None else StateRef(default_state.branch, state.manifest_version)
+                StateRef(default_state.branch, state.manifest_version)
+                if default_state.commit is None
+                else StateRef(commit=state.commit_id)
             ),
             engine=engine,
             limits=allowed,
