@@ -1030,7 +1030,7 @@ class Graph:
         Example:
             >>> graph.tag("v1", message="first release").branch
             'main'
-            >>> _ = graph.mutate("query q() { delete Port where code = \"DEDUI\" }")
+            >>> _ = graph.mutate("query shallow() { delete Port where depth < 10.0 }")
             >>> graph.sql('select count(*) as n from "@v1"."Port"').to_pylist()
             [{'n': 2}]
         """

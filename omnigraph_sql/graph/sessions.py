@@ -30,8 +30,8 @@ from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
 from omnigraph_sql.sql.refs import StateRef, check_type
 from omnigraph_sql.sql.signatures import statement_params
-from omnigraph_sql.sql.states import state_of
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
+from omnigraph_sql.sql.states import state_of
 from omnigraph_sql.sqltext.text_limits import check_parameters, check_sql
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.store.graph_store import GraphStore

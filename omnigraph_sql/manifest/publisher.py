@@ -21,7 +21,14 @@ from omnigraph_sql.errors import (
     Storage,
 )
 from omnigraph_sql.manifest.changes import Change, Pin, PointerUpdate, check_batch, manifest_rows, tag_rows
-from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, MAIN, ManifestCoordinator, branch_replaced, check_known, lineage
+from omnigraph_sql.manifest.coordinator import (
+    CURRENT_STAMP,
+    MAIN,
+    ManifestCoordinator,
+    branch_replaced,
+    check_known,
+    lineage,
+)
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 from omnigraph_sql.manifest.tags import Tag
@@ -73,13 +80,9 @@ class ManifestBatchPublisher:
         A publish that another one came before enters the `queue` and tries again for as long as its expectations hold.
         Every loss is another writer's success; `RETRY_BUDGET` limits the losses after which no other writer has published.
         """
-        return self._landed(
-            branch, lambda snapshot: self._attempt(snapshot, changes, expected, intent, incarnation), queue
-        )
+        return self._landed(branch, lambda snapshot: self._attempt(snapshot, changes, expected, intent, incarnation), queue)
 
-    def publish_tag(
-        self, name: str, choose: Callable[[Snapshot], Tag | None], queue: Queue = nullcontext
-    ) -> Merged | None:
+    def publish_tag(self, name: str, choose: Callable[[Snapshot], Tag | None], queue: Queue = nullcontext) -> Merged | None:
         """Make a tag, or delete it where `choose` returns None; `choose` looks at the main branch and may refuse.
 
         It is asked again after each publish or tag that came first, also after one whose outcome was lost: should the tag be
@@ -127,9 +130,7 @@ class ManifestBatchPublisher:
         failpoints.hit("journal.before_append")
         return Published(self._record(branch, merged.version, final), crowded=merged.crowded, unflushed=merged.unflushed)
 
-    def _attempt_tag(
-        self, snapshot: Snapshot, name: str, choose: Callable[[Snapshot], Tag | None]
-    ) -> _TagAttempt | None:
+    def _attempt_tag(self, snapshot: Snapshot, name: str, choose: Callable[[Snapshot], Tag | None]) -> _TagAttempt | None:
         check_known(snapshot)
         self.reconcile(snapshot)
         tag = choose(snapshot)

@@ -55,7 +55,6 @@ class InlineCommitResidual:
         if removal.is_noted or not removal.is_empty:
             objects.delete(note)
 
-
     def _confirm(self, removal: Removal, confirm: Callable[[], None]) -> None:
         try:
             confirm()

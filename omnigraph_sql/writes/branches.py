@@ -11,8 +11,8 @@ from omnigraph_sql.errors import BadRequest, NotFound, OmnigraphError, Storage
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, check_branch_name
 from omnigraph_sql.manifest.refs import check_branch
 from omnigraph_sql.manifest.texts import check_actor
-from omnigraph_sql.storage.branch_records import BranchRecord
 from omnigraph_sql.sql.states import named_state
+from omnigraph_sql.storage.branch_records import BranchRecord
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.writes.stage import owner_of
 from omnigraph_sql.writes.tags import branch_lock, require_state
@@ -70,7 +70,7 @@ def _remove_record(store: GraphStore, name: str, record: BranchRecord | None) ->
 def _remove_leftovers(store: GraphStore, record: BranchRecord | None, owned: list[tuple[str, str]]) -> list[str]:
     """Remove the table branches that only a deleted branch used, and its lineage. Returns what went wrong.
 
-    A tag may have been made after the look at the tags and before the record was removed. It reads the lineage, so all stays.
+    A tag may have been made after the look at the tags and before the record was removed. It reads the lineage: all stays.
     """
     try:
         failpoints.hit("branch_delete.after_record")

@@ -375,7 +375,7 @@ def test_help_and_leaving(graph: Path) -> None:
     result = done(shell(graph, "\\?\n\\help at\n\\q\nselect 1;"))
 
     assert "\\branch [NAME]" in result.out
-    assert result.out.endswith("\\at [VERSION|COMMIT|now]  show the state that is asked, or go to another\n")
+    assert result.out.endswith("\\at [VERSION|COMMIT|TAG|now]  show the state that is asked, or go to another\n")
 
 
 def test_options_begin_a_session(graph: Path) -> None:

@@ -81,6 +81,12 @@ def _fresh_branch(world: World) -> Arguments:
     return {"name": name}
 
 
+def _fresh_tag(world: World) -> Arguments:
+    name = world.name()
+    world.graph.tag(name)
+    return {"name": name}
+
+
 def _registered(world: World) -> Arguments:
     name = world.name()
     world.graph.register(name, world.table())
@@ -143,6 +149,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "damaged_branches": _none,
     "datafusion": lambda world: {"memory_limit": 1 << 28},
     "delete_branch": _fresh_branch,
+    "delete_tag": _fresh_tag,
     "diff": lambda world: {"start": "main", "end": "main", "kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
     "discard": lambda world: {"staged": world.staged()},
     "discard_abandoned": _keyed,
@@ -186,6 +193,8 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     },
     "stage": lambda world: {"data": world.record(), "mode": "merge", "on_step": lambda _: None},
     "tables": _none,
+    "tag": lambda world: {"name": world.name()},
+    "tags": _none,
     "take_over": lambda world: {**_keyed(world), "wanted": lambda _: True},
     "unregister": _registered,
     "use_project": lambda world: {"path": world.work / "omnigraph.yaml"},
@@ -194,7 +203,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
 _READS = {
     "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
     "entity_at", "explain", "export", "foreign", "published", "query", "recoveries", "register",
-    "result_schema", "snapshot", "sql", "unregister", "use_project", "use_queries",
+    "result_schema", "snapshot", "sql", "tags", "unregister", "use_project", "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {
     "append": lambda world: {**_notes(world), "data": world.table()},

@@ -31,7 +31,7 @@ SQL_FUNCTIONS = (
     "trim", "upper", "variance",
 )
 GRAPH_FUNCTIONS = (
-    "bm25", "branches", "changes", "commits", "degree", "distance", "expand", "gq", "keys", "nearest", "rrf",
+    "bm25", "branches", "changes", "commits", "degree", "distance", "expand", "gq", "keys", "nearest", "rrf", "tags",
 )
 # fmt: on
 
