@@ -385,6 +385,7 @@ class ManifestCoordinator:
         if tagged:
             text = f"`{name}` cannot be deleted: the tag `{tagged[0]}` names a state of it"
             raise Conflict(text, reason="tagged", hint=f"delete the tag `{tagged[0]}` first")
+        failpoints.hit("branch_delete.before_record")
         self.table.delete_branch(name, record)
         self.forget(name)
 

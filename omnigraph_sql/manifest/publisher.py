@@ -124,7 +124,7 @@ class ManifestBatchPublisher:
         parent = snapshot.head.graph_commit_id if snapshot.head else None
         final = replace(intent, parent_commit_id=parent, graph_id=self._coordinator.table.identity.graph_id)
         failpoints.hit("publish.before_merge")
-        merged = self._merge(snapshot, manifest_rows(changes, final), "publish.after_merge")
+        merged = self._merge(snapshot, manifest_rows(changes, final))
         if merged is None:
             return None
         failpoints.hit("journal.before_append")
@@ -137,10 +137,10 @@ class ManifestBatchPublisher:
         if tag == snapshot.tags.get(name):
             return _TagAttempt(None)
         failpoints.hit("tag.before_merge")
-        merged = self._merge(snapshot, tag_rows(name, tag, snapshot.head), "tag.after_merge")
+        merged = self._merge(snapshot, tag_rows(name, tag, snapshot.head))
         return None if merged is None else _TagAttempt(merged)
 
-    def _merge(self, snapshot: Snapshot, rows: list[dict[str, Any]], failpoint: str) -> Merged | None:
+    def _merge(self, snapshot: Snapshot, rows: list[dict[str, Any]]) -> Merged | None:
         """Merge rows into the lineage of a snapshot; None when another publish came first."""
         try:
             if failpoints.fires("publish.force_contention"):
@@ -151,7 +151,7 @@ class ManifestBatchPublisher:
         except (NotFound, Storage):
             self._coordinator.confirm(snapshot)  # files that are gone with their branch are no damage
             raise
-        failpoints.hit(failpoint)
+        failpoints.hit("publish.after_merge")
         self._coordinator.confirm(snapshot)
         self._coordinator.landed(snapshot, merged, rows)
         return merged

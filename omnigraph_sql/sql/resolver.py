@@ -176,6 +176,10 @@ class NameResolver:
         foreign = [FOREIGN] if self.source.foreign.names() else []
         return list(dict.fromkeys([*self.branches(), *own, *foreign]))
 
+    def tag_schemas(self) -> list[str]:
+        """Return the schemas that the tags are."""
+        return [str(StateRef(commit=tag.name)) for tag in self.source.tags()]
+
     def place(self, name: str) -> SchemaRef:
         """Resolve a schema name; a branch takes precedence over a relational schema of the same name."""
         try:
@@ -185,8 +189,7 @@ class NameResolver:
             if name in (*schemas(self.snapshot()), FOREIGN):
                 return SchemaRef(self.default_state, name)
             if isinstance(error, NotFound) and error.what == "branch":
-                tags = [f"@{tag.name}" for tag in self.source.tags()]
-                raise unknown_name("schema", name, [*self.schema_names(), *tags]) from None
+                raise unknown_name("schema", name, [*self.schema_names(), *self.tag_schemas()]) from None
             raise
         if place.schema is not None and place.schema not in existing:
             raise unknown_name("schema", place.schema, existing)

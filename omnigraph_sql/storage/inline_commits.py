@@ -10,6 +10,7 @@ from dataclasses import replace
 import lance
 from lance.dataset import LanceOperation, Transaction
 
+from omnigraph_sql import failpoints
 from omnigraph_sql.errors import OmnigraphError
 from omnigraph_sql.storage.error_translation import translated_errors
 from omnigraph_sql.storage.garbage import Removal, note_of
@@ -48,6 +49,7 @@ class InlineCommitResidual:
             self._storage.calls["cleanup"] += 1
             objects.write_text(note, _note(removal))
             self._confirm(removal, confirm)
+            failpoints.hit("cleanup.after_note")
             for branch, version in removal.versions:
                 self._storage.forget(removal.path, branch, version)
             objects.delete_all(stored.name for stored in removal.manifests)

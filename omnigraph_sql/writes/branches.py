@@ -73,7 +73,6 @@ def _remove_leftovers(store: GraphStore, record: BranchRecord | None, owned: lis
     A tag may have been made after the look at the tags and before the record was removed. It reads the lineage: all stays.
     """
     try:
-        failpoints.hit("branch_delete.after_record")
         if record is not None and any(tag.lineage == record.lineage for tag in store.coordinator.tags().values()):
             return []
     except (OmnigraphError, OSError) as error:

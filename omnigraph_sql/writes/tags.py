@@ -27,6 +27,7 @@ def create_tag(store: GraphStore, name: str, ref: str, *, message: str | None, a
     message, actor = check_optional(message, "message"), check_actor(actor)
     state = _origin(store, named_state(store.coordinator, ref))
     with store.locks.hold([branch_lock(state.branch)]):
+        store.coordinator.confirm(state)
         require_state(store, state)
         tag = Tag(
             name=name,
@@ -107,6 +108,9 @@ class _Creation:
             raise Conflict(text, reason="name_taken", hint="choose another name")
         return self.tag
 
+    def is_done(self, main: Snapshot) -> bool:
+        return main.tags.get(self.name) == self.tag
+
 
 @dataclass
 class _Deletion:
@@ -125,9 +129,17 @@ class _Deletion:
         # Another one of the name was made since: the tag in question is gone.
         return None if existing == self.tag else existing
 
+    def is_done(self, main: Snapshot) -> bool:
+        return self.tag is not None and main.tags.get(self.name) != self.tag
+
 
 def _publish(store: GraphStore, choice: _Creation | _Deletion) -> Merged | None:
-    return store.publisher.publish_tag(choice.name, choice.choose, lambda: store.locks.turn(publish_lock(MAIN)))
+    try:
+        return store.publisher.publish_tag(choice.name, choice.choose, lambda: store.locks.turn(publish_lock(MAIN)))
+    except Storage:
+        if not choice.is_done(store.coordinator.fresh(MAIN)):
+            raise
+        return None  # the write was there before the error
 
 
 def _acknowledge(store: GraphStore, name: str, merged: Merged | None) -> None:
