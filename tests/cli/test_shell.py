@@ -135,7 +135,13 @@ CATALOG = compile_schema(
     """
 )
 COMMANDS = [("\\branch", "branch"), ("\\d", "type"), ("\\explain", "statement"), ("\\format", "table|csv"), ("\\i", "file")]
-NAMES = Names(CATALOG, lambda: ["feature/x", "main"], lambda: ["code"], [*COMMANDS, ("\\set", "param")])
+NAMES = Names(
+    CATALOG,
+    lambda: ["feature/x", "main"],
+    lambda: ["code"],
+    [*COMMANDS, ("\\set", "param"), ("\\at", "state")],
+    lambda: ["v1"],
+)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,10 @@ NAMES = Names(CATALOG, lambda: ["feature/x", "main"], lambda: ["code"], [*COMMAN
         ("select s", " from Lane", ["src", "split_part(", "sqrt(", "starts_with(", "stddev(", "string_agg(", "strpos("]),
         ("select * from Po", "", ["Port"]),
         ("select * from Or", "", ['"Order"']),
-        ("select * from ", "", ["Port", '"Order"', "Lane", "BoundFor", '"feature/x"', "main"]),
+        ("select * from ", "", ["Port", '"Order"', "Lane", "BoundFor", '"feature/x"', "main", '"@v1"']),
+        ('select * from "@', "", ['"@v1"']),
+        ('select * from "@v1".La', "", ["Lane"]),
+        ("\\at ", "", ["now", "v1"]),
         ("select * from Port, La", "", ["Lane"]),
         ('select * from "fe', "", ['"feature/x"']),
         ("select * from fe", "", ['"feature/x"']),

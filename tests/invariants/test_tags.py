@@ -15,7 +15,6 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql import errors
 from omnigraph_sql.manifest.snapshot import reconstruct
-from omnigraph_sql.ulid import new
 from tests.crash.racing import LEASES, Writer, paused, resumed
 from tests.crash.world import (
     DIED,
@@ -90,8 +89,10 @@ def test_a_tag_never_moves(tmp_path: Place) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", " ", "a b", "main@3", "@v1", "v1@2", "a//b", ".", "..", "a/./b", "x.lock", "v$1", "a:b", "x" * 201, "é" * 30]
-    + [new(), new().lower(), "unreadable-0123456789abcdef"],
+    [
+        *("", " ", "a b", "main@3", "@v1", "v1@2", "a//b", ".", "..", "a/./b", "x.lock", "v$1", "a:b", "x" * 201, "é" * 30),
+        *("01M7TX5C783FWMVW3QNZDABCS3", "01m7tx5c783fwmvw3qnzdabcs3", "unreadable-0123456789abcdef"),
+    ],
 )
 def test_names_that_could_be_something_else_are_refused(tmp_path: Place, name: str) -> None:
     graph = seeded(tmp_path / "g")
@@ -155,7 +156,7 @@ READS: dict[str, Callable[[og.Graph, str], Any]] = {
         graph.datafusion().sql(f'select count(*) as n from "@{ref}"."Person"').to_pylist()[0]["n"]
     ),
     "duckdb session": lambda graph, ref: graph.duckdb(snapshot=ref).sql(COUNT).fetchall()[0][0],
-    "attached": lambda graph, ref: attached_count(graph, ref),
+    "attached": lambda graph, ref: attached(graph, ref).fetchall()[0][0],
     "export": lambda graph, ref: len(list(graph.export(types=["Person"], commit=ref))),
     "entity": lambda graph, ref: 2 if graph.entity_at("node:Person", "cleo", commit=ref) is None else 3,
     "snapshot": lambda graph, ref: graph.snapshot(commit=ref).entry("node:Person").row_count,
@@ -164,15 +165,15 @@ READS: dict[str, Callable[[og.Graph, str], Any]] = {
 }
 
 
-def attached_count(graph: og.Graph, ref: str) -> Any:
+def attached(graph: og.Graph, ref: str) -> Any:
     import duckdb
 
     session = duckdb.connect()
     if ref in [tag.name for tag in graph.tags()]:
         alias = graph.attach(session)
-        return session.sql(f'select count(*) from {alias}."@{ref}"."Person"').fetchall()[0][0]
+        return session.sql(f'select count(*) from {alias}."@{ref}"."Person"')
     alias = graph.attach(session, snapshot=ref)
-    return session.sql(f'select count(*) from {alias}."@{ref}"."Person"').fetchall()[0][0]
+    return session.sql(f'select count(*) from {alias}."@{ref}"."Person"')
 
 
 @pytest.mark.parametrize("read", READS)
@@ -346,11 +347,9 @@ def test_of_two_tags_of_one_name_one_is_made(tmp_path: Place, leases: bool) -> N
         outcomes = []
         for writer in (tagging, rival):
             try:
-                made = writer.join()
-            except errors.Conflict as lost:
-                assert lost.reason == "exists"
-            else:
-                outcomes.append(made.actor_id)
+                outcomes.append(writer.join().actor_id)
+            except errors.Conflict:
+                continue
 
     assert outcomes == [tag.actor_id for tag in graph.tags()]
 
