@@ -358,7 +358,8 @@ class ManifestCoordinator:
     ) -> None:
         """Fork the manifest; no table is copied. `confirm` raises if the state of the base has gone meanwhile."""
         name = check_branch_name(name, self.branches())
-        _check_untagged(name, self.tags())
+        is_main = base.branch == MAIN and not base.is_past
+        _check_untagged(name, base.tags if is_main else self.tags())
         record = new_branch_record(name, base.branch, base.manifest_version, time.time(), base.commit_id, actor)
         if not self.table.create_branch(record, base.lineage):
             raise _exists(name)

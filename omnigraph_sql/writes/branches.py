@@ -30,7 +30,6 @@ def create_branch(store: GraphStore, name: str, base: str = MAIN, actor: str | N
         if snapshot.is_past:
             require_state(store, snapshot)
         else:
-            snapshot = store.coordinator.fresh(snapshot.branch)
             # The new branch shares the head: recorded now, it is recorded as a commit of the branch that made it.
             store.publisher.reconcile(snapshot)
         store.coordinator.create_branch(name, snapshot, actor, lambda: require_state(store, snapshot))
