@@ -44,19 +44,20 @@ class Tag:
         """
         return {name: value for name, value in vars(self).items() if name not in ("lineage", "operation_id")}
 
-    def to_json(self) -> str:
-        """The metadata of its row. That of a deleted tag is null."""
-        members = {
-            "graph_commit_id": self.graph_commit_id,
-            "branch": self.branch,
-            "manifest_version": self.manifest_version,
-            "actor": self.actor_id,
-            "message": self.message,
-            "created_at": self.created_at,
-            "lineage": self.lineage,
-            "operation_id": self.operation_id,
-        }
-        return json.dumps(members, sort_keys=True)
+
+def tag_metadata(tag: Tag) -> str:
+    """The metadata of the row of a tag. That of a deleted one is null."""
+    members = {
+        "graph_commit_id": tag.graph_commit_id,
+        "branch": tag.branch,
+        "manifest_version": tag.manifest_version,
+        "actor": tag.actor_id,
+        "message": tag.message,
+        "created_at": tag.created_at,
+        "lineage": tag.lineage,
+        "operation_id": tag.operation_id,
+    }
+    return json.dumps(members, sort_keys=True)
 
 
 def object_id(name: str) -> str:
