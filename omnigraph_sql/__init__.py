@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.manifest.journal import Commit
     from omnigraph_sql.manifest.snapshot import Snapshot
+    from omnigraph_sql.manifest.tags import Tag
     from omnigraph_sql.project import ProjectSettings
     from omnigraph_sql.result import Result
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -63,6 +64,7 @@ __all__ = [
     "Snapshot",
     "StagedLoad",
     "Step",
+    "Tag",
     "TypeChanges",
     "__version__",
     "connect",
@@ -97,6 +99,7 @@ _LAZY = {
     "Snapshot": "manifest.snapshot",
     "StagedLoad": "writes.load.staged_load",
     "Step": "explanation",
+    "Tag": "manifest.tags",
     "TypeChanges": "writes.merge.plan",
     "connect": "graph",
     "init": "graph",

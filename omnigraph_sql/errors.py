@@ -204,6 +204,7 @@ ConflictReason: TypeAlias = Literal[
     "schema apply",
     "schema changed",
     "schema contract",
+    "tagged",
     "undone",
     "unknown table",
 ]

@@ -131,7 +131,7 @@ def read_options(*engines: str) -> Callable[[F], F]:
         click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
         click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
         branch_option("The branch to read."),
-        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit."),
+        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit or tag."),
         click.option(
             "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
         ),

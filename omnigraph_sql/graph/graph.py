@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.indexes import PendingIndex
+    from omnigraph_sql.manifest.tags import Tag
     from omnigraph_sql.runtime.request import ReadRequest
     from omnigraph_sql.writes.load.loads import LoadResult
     from omnigraph_sql.writes.load.rejects import RejectLimit, Rejects, RejectTarget
@@ -238,7 +239,7 @@ class Graph:
             name: which query of the text, if there are several. The parameters may stand in this place.
             params: values for its parameters, without `$`.
             branch: the branch to read.
-            snapshot: a commit id, to read the graph as it was then.
+            snapshot: a commit id or a tag, to read the graph as it was then.
             version: an earlier version of the branch.
             timeout: seconds of work; waiting for the reader of the rows does not count.
             memory_limit: bytes of rows that are worked on at a time.
@@ -317,7 +318,7 @@ class Graph:
             params: values for its parameters.
             analyze: run the query as well, and add rows and times.
             branch: the branch to read.
-            snapshot: a commit id.
+            snapshot: a commit id or a tag.
             version: an earlier version of the branch.
             timeout: seconds of work.
             memory_limit: bytes of rows that are worked on at a time.
@@ -378,14 +379,14 @@ class Graph:
     ) -> Result:
         """Run an SQL statement that reads.
 
-        Tables are the types of the graph. `"feature/x"."Person"`, `"main@42"."Person"` and `"@COMMIT"."Person"` name other
-        states of it. The statement sees all states as they are when it starts.
+        Tables are the types of the graph. `"feature/x"."Person"`, `"main@42"."Person"`, `"@COMMIT"."Person"` and
+        `"@TAG"."Person"` name other states of it. The statement sees all states as they are when it starts.
 
         Args:
             text: the statement, with `$name` for its parameters.
             params: values for the parameters.
             branch: the branch whose tables have plain names.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
             engine: `datafusion` or `duckdb`.
             timeout: seconds of work, planning included.
@@ -422,7 +423,7 @@ class Graph:
 
         Args:
             branch: the branch that is the default schema.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
             memory_limit: bytes that a statement may take.
 
@@ -448,7 +449,7 @@ class Graph:
 
         Args:
             branch: the branch that is the default schema.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
             memory_limit: bytes that the connection may take.
 
@@ -483,7 +484,7 @@ class Graph:
             session: a `datafusion.SessionContext` or a connection of `duckdb.connect()`.
             alias: the name of the catalog; `graph` unless given.
             branch: the branch that functions read unless a state is named.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
 
         Returns:
@@ -1002,23 +1003,26 @@ class Graph:
 
     @checked()
     def create_branch(self, name: str, base: str = MAIN) -> str:
-        """Create a branch that starts at the present state of another one. No data is copied.
+        """Create a branch that starts at a state of the graph. No data is copied.
 
         Args:
             name: the name of the new branch.
-            base: the branch to start from.
+            base: the state to start from: a branch, `BRANCH@VERSION`, a tag or a commit id.
 
         Returns:
             The name, without surrounding blanks.
 
         Raises:
             BadRequest: the name is not valid, or the graph is read-only.
-            Conflict: there is a branch of that name.
-            NotFound: there is no branch `base`.
+            Conflict: there is a branch or tag of that name.
+            NotFound: there is no state `base`.
+            VersionReclaimed: a cleanup removed rows of the state.
 
         Example:
             >>> graph.create_branch("survey")
             'survey'
+            >>> graph.create_branch("replay", graph.commits()[-1].graph_commit_id)
+            'replay'
         """
         self._require_writable()
         from omnigraph_sql.writes import branches as branch_writes
@@ -1035,6 +1039,7 @@ class Graph:
         Raises:
             BadRequest: it is `main`, or the graph is read-only.
             NotFound: there is no such branch.
+            Conflict: another branch was created from it, or a tag names a state of it.
 
         Example:
             >>> _ = graph.create_branch("survey")
@@ -1044,6 +1049,80 @@ class Graph:
         from omnigraph_sql.writes import branches as branch_writes
 
         branch_writes.delete_branch(self._store, name)
+
+    # Tags ------------------------------------------------------------------------------------------------------------
+
+    @checked(name=content, ref=content)
+    def tag(self, name: str, ref: str = MAIN, *, message: str | None = None, actor: str | None = None) -> Tag:
+        """Give a state of the graph a name by which it can be read wherever a commit can.
+
+        The name stays with the state: a cleanup keeps what the tag needs, and the tag never moves. To move it, delete it
+        and make it again.
+
+        Args:
+            name: the name: like that of a branch, but neither that of one nor of the form of a commit id.
+            ref: the state: a branch, `BRANCH@VERSION`, another tag or a commit id.
+            message: a note.
+            actor: who makes it; the actor of the handle unless given.
+
+        Returns:
+            The tag, with the commit that it names.
+
+        Raises:
+            BadRequest: the name is not valid, or the graph is read-only.
+            Conflict: there is a tag or a branch of that name.
+            NotFound: there is no state `ref`.
+            VersionReclaimed: a cleanup removed rows of the state.
+
+        Example:
+            >>> graph.tag("v1", message="first release").branch
+            'main'
+            >>> _ = graph.mutate("query shallow() { delete Port where depth < 10.0 }")
+            >>> graph.sql('select count(*) as n from "@v1"."Port"').to_pylist()
+            [{'n': 2}]
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.tags import create_tag
+
+        return create_tag(self._store, name, ref, message=message, actor=self._actor_for(actor))
+
+    def tags(self) -> list[Tag]:
+        """The tags of the graph, by name.
+
+        Returns:
+            Each with its commit, author, note and time.
+
+        Raises:
+            NotFound: the graph was removed, or another one is in its place.
+
+        Example:
+            >>> _ = graph.tag("v1")
+            >>> [tag.name for tag in graph.tags()]
+            ['v1']
+        """
+        return list(self._store.coordinator.tags().values())
+
+    @checked(name=content)
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag. The state stays as long as a branch, another tag or the policy of cleanups keeps it.
+
+        Args:
+            name: the name of the tag.
+
+        Raises:
+            BadRequest: the graph is read-only.
+            NotFound: there is no such tag.
+
+        Example:
+            >>> _ = graph.tag("v1")
+            >>> graph.delete_tag("v1")
+            >>> graph.tags()
+            []
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.tags import delete_tag
+
+        delete_tag(self._store, name)
 
     # Merging ---------------------------------------------------------------------------------------------------------
 
@@ -1239,7 +1318,7 @@ class Graph:
         Args:
             branch: the branch.
             version: an earlier version of it.
-            commit: a commit id, in place of a branch.
+            commit: a commit id or a tag, in place of a branch.
 
         Returns:
             An immutable map from tables to their versions, with the commit.
@@ -1253,7 +1332,7 @@ class Graph:
         """
         coordinator = self._store.coordinator
         if commit is not None:
-            return coordinator.at_commit(commit)
+            return coordinator.at_name(commit)
         name = public_name(branch)
         return coordinator.fresh(name) if version is None else coordinator.at_version(name, version)
 
@@ -1309,7 +1388,7 @@ class Graph:
         """The entities that were inserted, updated and deleted between two states.
 
         Args:
-            start: the earlier state: a branch, `BRANCH@VERSION` or a commit id.
+            start: the earlier state: a branch, `BRANCH@VERSION`, a tag or a commit id.
             end: the later state.
             kinds: only these kinds: `node`, `edge`.
             types: only these types.
@@ -1403,13 +1482,9 @@ class Graph:
         return history_result(self._store, type_name, entity_id, snapshot)
 
     def _state(self, name: str) -> Snapshot:
-        from omnigraph_sql.sql.refs import parse_ref
+        from omnigraph_sql.sql.states import named_state
 
-        check_commit(name)  # whichever of the three it is, it is a text of that kind
-        if "@" not in name and name not in self.branches() and self._store.coordinator.find_commit(name) is not None:
-            return self.snapshot(commit=name)
-        ref = parse_ref(name)
-        return self.snapshot(branch=ref.branch, version=ref.version, commit=ref.commit)
+        return named_state(self._store.coordinator, name)
 
     @checked(types=optional(texts))
     def export(
@@ -1426,7 +1501,7 @@ class Graph:
             branch: the branch.
             types: only these types.
             version: an earlier version of the branch.
-            commit: a commit id, in place of a branch.
+            commit: a commit id or a tag, in place of a branch.
 
         Returns:
             One JSON text for each record; loading them gives the same graph.
@@ -1461,7 +1536,7 @@ class Graph:
             entity_id: its id.
             branch: the branch.
             version: an earlier version of the branch.
-            commit: a commit id, in place of a branch.
+            commit: a commit id or a tag, in place of a branch.
 
         Returns:
             The record; None when there is no such entity.
@@ -1518,7 +1593,8 @@ class Graph:
     ) -> list[CleanupStat]:
         """Remove old versions of the tables, and what interrupted writers left behind, for good.
 
-        What a branch shows always stays, with every later version. Reading a version that is gone raises `VersionReclaimed`.
+        What a branch shows always stays, with every later version, and so does what a tag names. Reading a version that is
+        gone raises `VersionReclaimed`.
         Files that nothing refers to go when they are older than OMNIGRAPH_STAGING_GRACE (7 days): younger ones may belong to
         a write in progress.
 

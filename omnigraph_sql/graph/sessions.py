@@ -22,6 +22,7 @@ from omnigraph_sql.history.commits import history
 from omnigraph_sql.isolation.pool import ProcessPool
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import RunClock
 from omnigraph_sql.runtime.limits import RunLimits
@@ -31,6 +32,7 @@ from omnigraph_sql.sql.history_relation import history_columns
 from omnigraph_sql.sql.refs import StateRef, check_type
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
+from omnigraph_sql.sql.states import state_of
 from omnigraph_sql.sqltext.parameter_limits import check_parameters
 from omnigraph_sql.sqltext.text_limits import check_sql
 from omnigraph_sql.storage.tables import TableStorage
@@ -70,12 +72,9 @@ class GraphSqlSource:
 
     def state(self, ref: StateRef) -> Snapshot:
         """Return the snapshot that a state reference names now."""
-        coordinator = self.store.coordinator
-        if ref.commit is not None:
-            return coordinator.at_commit(ref.commit)
         if self.shown is not None and ref == StateRef(self.shown.branch):
             return self.shown
-        return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
+        return state_of(self.store.coordinator, ref)
 
     def confirm(self) -> None:
         """Raise if the graph was removed or replaced by another one."""
@@ -84,6 +83,10 @@ class GraphSqlSource:
     def branches(self) -> list[str]:
         """The names of the branches."""
         return self.store.coordinator.branches()
+
+    def tags(self) -> list[Tag]:
+        """The tags of the graph, by name."""
+        return list(self.store.coordinator.tags().values())
 
     def commits(self, branch: str) -> list[Commit]:
         """The history of a branch, newest first."""
@@ -198,7 +201,9 @@ class SqlSessions:
             params={name: sendable(name, value, parameter_scalar) for name, value in values.items()},
             default_state=default_state,
             pinned=(
-                default_state if default_state.commit is not None else StateRef(default_state.branch, state.manifest_version)
+                StateRef(default_state.branch, state.manifest_version)
+                if default_state.commit is None
+                else StateRef(commit=state.commit_id)
             ),
             engine=engine,
             limits=allowed,

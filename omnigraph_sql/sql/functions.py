@@ -93,6 +93,23 @@ _BRANCHES = pa.schema(
 )
 
 
+def _tags(resolver: NameResolver, _: Arguments) -> pa.Table:
+    return pa.Table.from_pylist([tag.to_dict() for tag in resolver.source.tags()], _TAGS)
+
+
+_TAGS = pa.schema(
+    [
+        pa.field("name", pa.string()),
+        pa.field("graph_commit_id", pa.string()),
+        pa.field("branch", pa.string()),
+        pa.field("manifest_version", pa.int64()),
+        pa.field("created_at", _INSTANT),
+        pa.field("actor_id", pa.string()),
+        pa.field("message", pa.string()),
+    ]
+)
+
+
 def _commits(resolver: NameResolver, arguments: Arguments) -> pa.Table:
     branch = arguments["branch"] or resolver.default_state.branch
     return pa.Table.from_pylist([_commit(commit) for commit in resolver.source.commits(branch)], _COMMITS)
@@ -264,6 +281,7 @@ FUNCTIONS: dict[str, TableFunction] = {
     function.name: function
     for function in (
         TableFunction("branches", "The branches, each with its newest commit.", (), _branches, _BRANCHES),
+        TableFunction("tags", "The tags, each with the commit that it names.", (), _tags, _TAGS),
         TableFunction(
             "commits",
             "The history of a branch, newest first.",

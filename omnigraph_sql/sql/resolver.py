@@ -20,6 +20,7 @@ from omnigraph_sql.foreign.registry import ForeignTables
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, Relation, relations, schemas
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import Execution
 from omnigraph_sql.runtime.limits import RunLimits, run_limits
@@ -68,6 +69,9 @@ class SqlSource(Protocol):
 
     def branches(self) -> list[str]:
         """Return the names of the branches."""
+
+    def tags(self) -> list[Tag]:
+        """Return the tags of the graph, by name."""
 
     def commits(self, branch: str) -> list[Commit]:
         """Return the history of a branch, newest first."""
@@ -191,6 +195,10 @@ class NameResolver:
         foreign = [FOREIGN] if self.source.foreign.names() else []
         return list(dict.fromkeys([*self.branches(), *own, *foreign]))
 
+    def tag_schemas(self) -> list[str]:
+        """Return the schemas that the tags are."""
+        return [str(StateRef(commit=tag.name)) for tag in self.source.tags()]
+
     def place(self, name: str) -> SchemaRef:
         """Resolve a schema name; a branch takes precedence over a relational schema of the same name."""
         try:
@@ -200,7 +208,7 @@ class NameResolver:
             if name in (*schemas(self.snapshot()), FOREIGN):
                 return SchemaRef(self.default_state, name)
             if isinstance(error, NotFound) and error.what == "branch":
-                raise unknown_name("schema", name, self.schema_names()) from None
+                raise unknown_name("schema", name, [*self.schema_names(), *self.tag_schemas()]) from None
             raise
         if place.schema is not None and place.schema not in existing:
             raise unknown_name("schema", place.schema, existing)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -18,9 +18,10 @@ from omnigraph_sql.errors import NotFound, Storage
 from omnigraph_sql.storage.branch_refs import Reference, branch_of_file, damaged, read_references
 from omnigraph_sql.storage.datasets import open_dataset
 from omnigraph_sql.storage.error_translation import translated_errors
-from omnigraph_sql.storage.integrity import version_of
+from omnigraph_sql.storage.handles import TableEntry, reclaimed
+from omnigraph_sql.storage.integrity import version_name, version_of
 from omnigraph_sql.storage.objects import StoredObject
-from omnigraph_sql.storage.table_names import fnv1a64_hex
+from omnigraph_sql.storage.table_names import fnv1a64_hex, table_name
 from omnigraph_sql.storage.tables import TableStorage
 
 NOTES: Final = "_cleanup"
@@ -156,6 +157,31 @@ def named_files(storage: TableStorage, path: str) -> set[str]:
             for batch in dataset.tracked_files():
                 names.update(batch.column("path").to_pylist())
     return names
+
+
+def require_versions(storage: TableStorage, entries: Iterable[TableEntry]) -> None:
+    """Raise `VersionReclaimed` unless versions are there, and no cleanup has written down that it removes them.
+
+    Whoever has just made a tag or a branch that needs them looks here. A cleanup looks for tags and branches after it has
+    written down what goes, and before it removes anything; so one of the two sees the other.
+    """
+    for entry in entries:
+        path, branch, version = entry.path, entry.branch, entry.version
+        if (branch, version) in _noted_versions(storage, path):
+            raise reclaimed(path, branch, version)
+        if not storage.objects.exists(f"{table_name(path, branch)}/{version_name(version)}"):
+            raise reclaimed(path, branch, version)
+
+
+def _noted_versions(storage: TableStorage, path: str) -> set[tuple[str | None, int]]:
+    """The versions that a cleanup is about to remove, or was when it was interrupted."""
+    try:
+        entry = json.loads(storage.objects.read_text(note_of(path)))
+        return {(branch, version) for branch, version in entry.get("versions", [])} if entry["path"] == path else set()
+    except NotFound:
+        return set()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()  # cut short: nothing was removed yet
 
 
 def survey(storage: TableStorage, path: str) -> Survey:

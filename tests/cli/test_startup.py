@@ -125,6 +125,8 @@ ogsql.main()
         ["snapshot", "GRAPH"],
         ["export", "GRAPH"],
         ["branch", "create", "GRAPH", "survey"],
+        ["tag", "create", "GRAPH", "v1"],
+        ["tag", "list", "GRAPH"],
     ],
     ids=" ".join,
 )

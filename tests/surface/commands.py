@@ -31,6 +31,7 @@ EXCLUSIONS = (
     Exclusion("*.if_commit", "states of the graph"),
     Exclusion("ogsql branch *.words", "states of the graph"),
     Exclusion("ogsql commit *.words", "states of the graph"),
+    Exclusion("ogsql tag *.words", "states of the graph"),
     Exclusion("*.data", "records and rejects"),
     Exclusion("*.rejects", "records and rejects"),
     Exclusion("*.max_rejects", "records and rejects"),
@@ -106,12 +107,15 @@ BASELINES: dict[str, _Words] = {
     "ogsql shell": lambda world: [str(world.uri)],
     "ogsql snapshot": lambda world: [str(world.uri)],
     "ogsql sql": lambda world: [str(world.uri), "select 1 as x"],
+    "ogsql tag create": lambda world: [str(world.uri), world.name()],
+    "ogsql tag delete": lambda world: [str(world.uri), _tag(world)],
+    "ogsql tag list": lambda world: [str(world.uri)],
     "ogsql version": lambda world: [],
 }
 """The words after each command with which it succeeds. Whoever adds a command adds it here."""
 CHANGING = {
     *("branch create", "branch delete", "cleanup", "ensure-indices", "ingest", "init", "load", "mutate"),
-    *("pipeline run", "shell"),
+    *("pipeline run", "shell", "tag create", "tag delete"),
 }
 _STATUSES = {0, 1, 2, 4, 5, 6, 7, 8, 141}
 _DRAINED = b"select 1;\n"
@@ -120,6 +124,12 @@ _DRAINED = b"select 1;\n"
 def _branch(world: World) -> str:
     name = world.name()
     world.graph.create_branch(name)
+    return name
+
+
+def _tag(world: World) -> str:
+    name = world.name()
+    world.graph.tag(name)
     return name
 
 

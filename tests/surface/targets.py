@@ -81,6 +81,12 @@ def _fresh_branch(world: World) -> Arguments:
     return {"name": name}
 
 
+def _fresh_tag(world: World) -> Arguments:
+    name = world.name()
+    world.graph.tag(name)
+    return {"name": name}
+
+
 def _changed_branch(world: World) -> str:
     name = world.name()
     world.graph.create_branch(name)
@@ -155,6 +161,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "damaged_branches": _none,
     "datafusion": lambda world: {"memory_limit": 1 << 28},
     "delete_branch": _fresh_branch,
+    "delete_tag": _fresh_tag,
     "diff": lambda world: {"start": "main", "end": "main", "kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
     "discard": lambda world: {"staged": world.staged()},
     "discard_abandoned": _keyed,
@@ -210,6 +217,8 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     },
     "stage": lambda world: {"data": world.record(), "mode": "merge", "on_step": lambda _: None},
     "tables": _none,
+    "tag": lambda world: {"name": world.name()},
+    "tags": _none,
     "take_over": lambda world: {**_keyed(world), "wanted": lambda _: True},
     "unregister": _registered,
     "use_checks": lambda world: {"checks": {"no rows": "select 1 as x where false"}},
@@ -219,7 +228,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
 _READS = {
     "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
     "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published", "query", "recoveries",
-    "register", "result_schema", "snapshot", "sql", "unregister", "use_checks", "use_project", "use_queries",
+    "register", "result_schema", "snapshot", "sql", "tags", "unregister", "use_checks", "use_project", "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {
     "append": lambda world: {**_notes(world), "data": world.table()},

@@ -9,6 +9,8 @@ import click
 from omnigraph_sql.cli.arguments import takes
 from omnigraph_sql.cli.options import graph_target, json_option, require_command, write_options, yes_option
 
+_BASE = "The state to start from: a branch, BRANCH@VERSION, a tag or a commit."
+
 
 @click.group("branch", invoke_without_command=True)
 @click.pass_context
@@ -31,7 +33,7 @@ class BranchCreateOptions:
 
 @branch.command("create")
 @graph_target(then="NAME")
-@click.option("--from", "base", default="main", show_default=True, metavar="BASE", help="The branch to start from.")
+@click.option("--from", "base", default="main", show_default=True, metavar="REF", help=_BASE)
 @write_options
 @json_option()
 @takes(BranchCreateOptions)

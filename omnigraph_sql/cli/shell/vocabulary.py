@@ -32,7 +32,7 @@ SQL_FUNCTIONS = (
 )
 GRAPH_FUNCTIONS = (
     "bm25", "branches", "changes", "commits", "degree", "distance", "entity_history", "expand", "gq", "history_of", "keys",
-    "merge_conflicts", "nearest", "rrf",
+    "merge_conflicts", "nearest", "rrf", "tags",
 )
 # fmt: on
 
