@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.graph.sql import Preview
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.copies.copies import CopyResult
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.manifest.journal import Commit
     from omnigraph_sql.manifest.snapshot import Snapshot
@@ -38,6 +39,7 @@ __all__ = [
     "ChangeStats",
     "CleanupStat",
     "Commit",
+    "CopyResult",
     "Embedder",
     "EngineName",
     "EntityChange",
@@ -73,6 +75,7 @@ _LAZY = {
     "ChangeStats": "history.diff",
     "CleanupStat": "maintenance.cleanup",
     "Commit": "manifest.journal",
+    "CopyResult": "maintenance.copies.copies",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
     "Explanation": "explanation",

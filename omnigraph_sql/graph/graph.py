@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.graph.merges import GraphMerges
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.copies.copies import CopyResult
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.runtime.request import ReadRequest
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -1431,6 +1432,59 @@ class Graph:
         if not dry_run:
             self._queries.clear_caches()
         return stats
+
+    @checked(target=address, ref=optional(text), whole=flag)
+    def copy(
+        self,
+        target: str | os.PathLike[str],
+        ref: str | None = None,
+        *,
+        whole: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> CopyResult:
+        """Copy the graph to another place, also from a directory to a bucket or back. Others may go on writing.
+
+        Without `whole`, the copy is a new graph: its `main` shows one state of this one, its first commit says where that
+        came from, and nothing of the history is in it. With `whole`, it is this graph at another place, with the same id and
+        all branches and commits. Either way it reads no file of the original, and both can be written to.
+
+        Data files are copied as they are. A copy that was interrupted is refused as incomplete; repeat it, and the files that
+        are there already are not copied again.
+
+        Args:
+            target: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.
+            ref: the state to copy: a branch, `BRANCH@VERSION`, a tag or a commit id; `main` unless given.
+            whole: copy all branches with their history.
+            actor: who is recorded as the author of the first commit; the actor of the handle unless given.
+            message: a note for the first commit; without it one that names the original.
+
+        Returns:
+            The address and id of the copy, its newest commit, and what was copied.
+
+        Raises:
+            AlreadyInitialized: there is a graph, or an incomplete copy of something else.
+            BadRequest: the place is not empty, or lies in this graph.
+            NotFound: there is no such state.
+            VersionReclaimed: a cleanup removed rows of the state.
+            Conflict: cleanups removed files faster than they could be copied.
+
+        Example:
+            >>> made = graph.copy("elsewhere", message="for the survey")
+            >>> og.connect("elsewhere").commits()[0].origin_commit_id == graph.commits()[0].graph_commit_id
+            True
+            >>> graph.copy("backup", whole=True).branches
+            ('main',)
+        """
+        from omnigraph_sql.maintenance.copies.copies import copy_one, copy_whole
+
+        if whole:
+            if ref is not None or message is not None:
+                name = "message" if ref is None else "ref"
+                raise BadRequest(f"a copy of the whole graph takes no `{name}`", hint=f"leave out `{name}`, or `whole`")
+            return copy_whole(self._store, target)
+        name = MAIN if ref is None else ref
+        return copy_one(self._store, target, name, lambda: self._state(name), self._actor_for(actor), message)
 
     def recoveries(self) -> dict[str, list[Any]]:
         """What crashed writers left, and what was recovered so far.

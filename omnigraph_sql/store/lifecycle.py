@@ -34,7 +34,7 @@ from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.objects import ObjectStore, Standing
 from omnigraph_sql.storage.roots import Root, resolve_root
 from omnigraph_sql.storage.table_names import table_path
-from omnigraph_sql.store import claims
+from omnigraph_sql.store import claims, copy_notes
 from omnigraph_sql.store.graph_store import STAGED, GraphStore, assemble_store
 from omnigraph_sql.store.locks.base import DIRECTORY as LOCKS
 from omnigraph_sql.store.recovery import now_us, reconcile_journal, sweep
@@ -103,6 +103,8 @@ def _is_begun(objects: ObjectStore) -> bool:
 
 
 def _refuse_existing(objects: ObjectStore, root: Root, *, force: bool) -> None:
+    if copy_notes.is_incomplete(objects) and not objects.exists(STATE):
+        raise AlreadyInitialized(f"{root} holds an incomplete copy", uri=str(root), hint=_copy_hint(objects))
     if _is_begun(objects) or (not force and _is_taken(objects)):
         if stored_manifests(objects):
             hint = "open it, or choose another directory"
@@ -111,6 +113,14 @@ def _refuse_existing(objects: ObjectStore, root: Root, *, force: bool) -> None:
         else:
             hint = "choose another directory; if its initialisation was interrupted, run init with force"
         raise AlreadyInitialized(f"{root} holds a graph already", uri=str(root), hint=hint)
+
+
+def _copy_hint(objects: ObjectStore) -> str:
+    origin = ""
+    with suppress(OmnigraphError):  # the note itself may be damaged
+        note = copy_notes.read_note(objects)
+        origin = "" if note is None else f" of {note.source}"
+    return f"repeat the copy{origin} to complete it, or remove what is in {objects.root}"
 
 
 def _is_taken(objects: ObjectStore) -> bool:
@@ -135,7 +145,7 @@ def _write_graph(store: GraphStore, schema: str, catalog: Catalog, actor: str | 
     _begin(objects, SOURCE, schema)
     failpoints.hit("init.after_schema_written")
     written += [IR, STATE]
-    for name, text in _compiled_texts(schema, catalog, identity).items():
+    for name, text in compiled_texts(schema, catalog, identity).items():
         _begin(objects, name, text)
     failpoints.hit("init.after_contract_written")
     changes: list[Change] = []
@@ -172,7 +182,7 @@ def _begin(objects: ObjectStore, name: str, text: str) -> None:
         raise InitializationClaimed(text, uri=str(objects.root), hint="run init again")
 
 
-def _compiled_texts(source: str, catalog: Catalog, identity: Identity) -> dict[str, str]:
+def compiled_texts(source: str, catalog: Catalog, identity: Identity) -> dict[str, str]:
     """The compiled schema and the state, as they are stored."""
     state: dict[str, Any] = {
         "format_version": _FORMAT,
@@ -216,6 +226,9 @@ def _require_graph(objects: ObjectStore, root: Root) -> None:
         identity = read_identity(objects)
         if identity is not None and objects.has_version(identity.manifest):
             return
+    if copy_notes.is_incomplete(objects):
+        text = f"{root} holds an incomplete copy of a graph"
+        raise NotFound(text, what="graph", name=str(root), hint=_copy_hint(objects))
     text, standing = f"{root} is not a graph", objects.standing()
     if standing is Standing.DIRECTORY and stored_manifests(objects):
         return
@@ -311,5 +324,5 @@ def _bootstrap(root: Root, objects: ObjectStore) -> None:
         handle = store.storage.open(entry)
         if not store.storage.schema(handle).equals(table_schema(types[key])):
             return
-    for name, text in _compiled_texts(source, store.catalog, store.coordinator.table.identity).items():
+    for name, text in compiled_texts(source, store.catalog, store.coordinator.table.identity).items():
         objects.write_text(name, text)
