@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
     from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.history.branches import BranchInfo
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.copies.copies import CopyResult
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.writes.relational import RelationalWriter
 
 __all__ = [
+    "BranchInfo",
     "ChangeSet",
     "ChangeStats",
     "CleanupStat",
@@ -71,6 +73,7 @@ _compat.check_versions()
 
 # The graph imports Arrow and Lance, which are slow to import; the version and the errors do not.
 _LAZY = {
+    "BranchInfo": "history.branches",
     "ChangeSet": "history.diff",
     "ChangeStats": "history.diff",
     "CleanupStat": "maintenance.cleanup",

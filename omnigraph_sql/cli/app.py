@@ -9,7 +9,8 @@ from omnigraph_sql.cli.lazy_group import LazyCommand, LazyGroup
 from omnigraph_sql.cli.options import require_command
 
 COMMANDS = {
-    "branch": LazyCommand("branch:branch", "Create, list and delete branches."),
+    "branch": LazyCommand("branch:branch", "Create, list, merge and delete branches."),
+    "cherry-pick": LazyCommand("replay:cherry_pick", "Apply the changes of the commit COMMIT to a branch of the graph URI."),
     "cleanup": LazyCommand(
         "cleanup:cleanup", "Remove old versions of the tables of the graph URI, and what interrupted writers left."
     ),
@@ -18,6 +19,7 @@ COMMANDS = {
         "compile:compile_", "Compile the queries of a file and print the outcome as JSON, or as SQL with comments."
     ),
     "completion": LazyCommand("completion:completion", "Print the completion script for a shell."),
+    "copy": LazyCommand("copy:copy", "Copy the graph URI to TARGET, a directory or s3://BUCKET/PREFIX that is empty."),
     "embed": LazyCommand("embed:embed", "Compute the vectors that the records in FILE lack, and print the records."),
     "ensure-indices": LazyCommand(
         "ensure_indices:ensure_indices", "Build the indexes that the schema of the graph URI declares and its tables lack."
@@ -33,6 +35,8 @@ COMMANDS = {
     "pipeline": LazyCommand("pipeline:pipeline", "Run pipelines: from raw files to a checked graph, in one commit."),
     "query": LazyCommand("query:query", "Run the read query NAME on the graph URI."),
     "recovery": LazyCommand("recovery:recovery", "Look at what interrupted writes left behind."),
+    "restore": LazyCommand("replay:restore", "Give a branch of the graph URI the rows of the earlier state REF."),
+    "revert": LazyCommand("replay:revert", "Take the commit COMMIT of the graph URI back."),
     "schema": LazyCommand("schema:schema", "Work with schemas."),
     "shell": LazyCommand("shell:shell", "Ask the graph URI in .gq and SQL, at one prompt."),
     "snapshot": LazyCommand("snapshot:snapshot", "Show the tables of the graph URI, their versions and row counts."),

@@ -37,7 +37,7 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.queries import GraphQueries
 from omnigraph_sql.graph.query_compiler import QueryRequest
 from omnigraph_sql.graph.sql import GraphSql, Preview
-from omnigraph_sql.history.commits import history
+from omnigraph_sql.history.commits import history, page
 from omnigraph_sql.maintenance.retention import age, read_policy
 from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.journal import Commit
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
+    from omnigraph_sql.history.branches import BranchInfo
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.copies.copies import CopyResult
@@ -954,6 +955,25 @@ class Graph:
         """
         return self._store.coordinator.damaged_branches()
 
+    def branch_infos(self) -> list[BranchInfo]:
+        """The branches with what their newest commits say, and how far each is from `main`; sorted by name.
+
+        The history is read once, however many branches there are.
+
+        Returns:
+            Name, newest commit with its time, actor and message, and numbers of commits. Of a branch that cannot be read
+            there is the reason instead.
+
+        Example:
+            >>> _ = graph.create_branch("survey")
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append", branch="survey")
+            >>> [(info.name, info.ahead, info.behind) for info in graph.branch_infos()]
+            [('main', 0, 0), ('survey', 1, 0)]
+        """
+        from omnigraph_sql.history.branches import branch_infos
+
+        return branch_infos(self._store.coordinator)
+
     @checked()
     def create_branch(self, name: str, base: str = MAIN) -> str:
         """Create a branch that starts at the present state of another one. No data is copied.
@@ -1211,24 +1231,30 @@ class Graph:
         name = public_name(branch)
         return coordinator.fresh(name) if version is None else coordinator.at_version(name, version)
 
-    @checked()
-    def commits(self, branch: str = MAIN) -> list[Commit]:
+    @checked(limit=optional(whole(1)), after=optional(content))
+    def commits(self, branch: str = MAIN, *, limit: int | None = None, after: str | None = None) -> list[Commit]:
         """The history of a branch, newest first.
 
         Args:
             branch: the branch.
+            limit: the most commits to return.
+            after: the last commit of the page before: return those that come after it, which are older.
 
         Returns:
             Its commits, each with its parents, actor, message and time.
 
         Raises:
-            NotFound: there is no such branch.
+            NotFound: there is no such branch, or no commit `after` in its history.
 
         Example:
             >>> [commit.message for commit in graph.commits()]
             ['first ports', 'init']
+            >>> newest = graph.commits(limit=1)[-1]
+            >>> [commit.message for commit in graph.commits(after=newest.graph_commit_id)]
+            ['init']
         """
-        return history(self._store.coordinator, self.snapshot(branch=branch))
+        commits = history(self._store.coordinator, self.snapshot(branch=branch))
+        return page(commits, limit, None if after is None else check_commit(after), branch)
 
     @checked()
     def commit(self, commit_id: str) -> Commit:
@@ -1449,8 +1475,8 @@ class Graph:
         came from, and nothing of the history is in it. With `whole`, it is this graph at another place, with the same id and
         all branches and commits. Either way it reads no file of the original, and both can be written to.
 
-        Data files are copied as they are. A copy that was interrupted is refused as incomplete; repeat it, and the files that
-        are there already are not copied again.
+        Data files are copied as they are. A copy that was interrupted is refused as incomplete; repeat it, and the files
+        that are there already are not copied again.
 
         Args:
             target: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.

@@ -69,7 +69,7 @@ class Commit:
     idempotency_key: str | None
     """The key by which a repetition of the write is recognised."""
     origin_commit_id: str | None = None
-    """The commit that this one reverts, restores or picks."""
+    """The commit that this one reverts, restores or picks; of a copy's first commit, that of the original which it shows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values.

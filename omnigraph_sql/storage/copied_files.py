@@ -1,6 +1,6 @@
 """Which files a copy of a dataset consists of: of all its versions up to some, or of a single one.
 
-Only files that a version names are copied, so what a running writer has staged, or a dead one left behind, stays where it is.
+Only files that a version names are copied; what a running writer has staged, or a dead one left behind, stays where it is.
 A cleanup removes versions before the files that they name. So files that are missing while their version is there are lost;
 a version that has gone since it was listed is the work of a cleanup, and its files may be listed in part.
 """
@@ -82,9 +82,7 @@ def files_of_version(storage: TableStorage, path: str, branch: str | None, versi
         with translated_errors(path):
             content = flattened(content, place, path)
     _require_all(path, table, names)
-    files = {
-        name: stored for lineage in table.lineages.values() for name, stored in lineage.files.items() if name in names
-    }
+    files = {name: stored for lineage in table.lineages.values() for name, stored in lineage.files.items() if name in names}
     copied = [CopiedFile(f"{path}/{name}", stored.name, stored.size) for name, stored in sorted(files.items())]
     return [*copied, CopiedFile(f"{path}/{version_name(version)}", manifest, len(content), False, content)]
 

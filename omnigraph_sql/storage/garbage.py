@@ -251,7 +251,9 @@ def _noted(storage: TableStorage, path: str) -> frozenset[str] | None:
         return frozenset()  # cut short: nothing was removed yet
 
 
-def _mark(storage: TableStorage, survey: Survey, branch: str | None, going: Set[int], kept: FileNames, loose: FileNames) -> None:
+def _mark(
+    storage: TableStorage, survey: Survey, branch: str | None, going: Set[int], kept: FileNames, loose: FileNames
+) -> None:
     """Note the files that the versions of a branch name: those of versions that are not known to go are kept."""
     if not survey.lineages[branch].versions:
         return

@@ -29,7 +29,9 @@ class TransferStats:
     """How many of them were there already."""
 
 
-def transfer(source: ObjectStore, target: ObjectStore, files: Iterable[CopiedFile], present: Mapping[str, int]) -> TransferStats:
+def transfer(
+    source: ObjectStore, target: ObjectStore, files: Iterable[CopiedFile], present: Mapping[str, int]
+) -> TransferStats:
     """Write files to another root. Those that are `present` there, by name and size, are not written again.
 
     The first failure stops the transfer; each file is there as a whole or not at all.

@@ -1,4 +1,4 @@
-"""The note at a root that is being copied to. As long as the state of the schema is missing beside it, the copy is incomplete."""
+"""The note at a root that is being copied to. Without the state of the schema beside it, the copy is incomplete."""
 
 from __future__ import annotations
 
@@ -36,13 +36,19 @@ def read_note(objects: ObjectStore) -> CopyNote | None:
     """The note at a root; None when there is none."""
     try:
         entry = Fields(parse(objects.read_text(NOTE)), "the note")
-        texts = (entry.read(name, str) for name in ("source", "source_id", "state"))
-        return CopyNote(*texts, entry.read("graph_id", ulid_text))
+        source, source_id, state = (entry.read(name, _text) for name in ("source", "source_id", "state"))
+        return CopyNote(source, source_id, state, entry.read("graph_id", ulid_text))
     except NotFound:
         return None
     except ValueError as error:
         text = f"{objects.uri(NOTE)} cannot be read: {error}"
         raise Storage(text, storage_class="permanent", hint=f"remove what is in {objects.root} and copy again") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is no text")
+    return value
 
 
 def remove_note(objects: ObjectStore) -> None:

@@ -67,7 +67,12 @@ def copy_whole(store: GraphStore, uri: str | os.PathLike[str]) -> CopyResult:
 
 
 def copy_one(
-    store: GraphStore, uri: str | os.PathLike[str], ref: str, state: Callable[[], Snapshot], actor: str | None, message: str | None
+    store: GraphStore,
+    uri: str | os.PathLike[str],
+    ref: str,
+    state: Callable[[], Snapshot],
+    actor: str | None,
+    message: str | None,
 ) -> CopyResult:
     """Copy a state as the main branch of a new graph. `state` resolves its name."""
     root, source_id = resolve_root(uri), _identified(store)

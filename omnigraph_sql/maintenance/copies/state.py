@@ -13,11 +13,11 @@ from omnigraph_sql.manifest.coordinator import CURRENT_STAMP
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
 from omnigraph_sql.storage.copied_files import CopiedFile, files_of_version
+from omnigraph_sql.storage.identity import STATE
 from omnigraph_sql.storage.transfers import TransferStats
 from omnigraph_sql.store.graph_store import GraphStore, assemble_store
-from omnigraph_sql.store.lifecycle import IR, SOURCE, compiled_texts
+from omnigraph_sql.store.lifecycle import SOURCE, compiled_texts
 from omnigraph_sql.store.recovery import now_us
-from omnigraph_sql.storage.identity import STATE
 from omnigraph_sql.writes.operation import Provenance
 
 
