@@ -1322,7 +1322,7 @@ class Graph:
         ref = parse_ref(name)
         return self.snapshot(branch=ref.branch, version=ref.version, commit=ref.commit)
 
-    @checked(types=optional(texts))
+    @checked(types=optional(texts), with_schema=flag)
     def export(
         self,
         branch: str = MAIN,
@@ -1330,14 +1330,20 @@ class Graph:
         *,
         version: int | None = None,
         commit: str | None = None,
+        with_schema: bool = False,
     ) -> Iterator[str]:
         """The graph as load records.
+
+        Relational tables and views are not exported. A bundle says which ones it leaves out, and so does a warning
+        (`OmittedRelationsWarning`).
 
         Args:
             branch: the branch.
             types: only these types.
             version: an earlier version of the branch.
             commit: a commit id, in place of a branch.
+            with_schema: make it a bundle: before the records comes one with the schema and their number. `og.init` makes a
+                graph of a bundle, and `load` refuses it where the schema is another one.
 
         Returns:
             One JSON text for each record; loading them gives the same graph.
@@ -1349,11 +1355,20 @@ class Graph:
             >>> import json
             >>> [json.loads(record)["data"]["name"] for record in graph.export(types=["Port"])]
             ['Duisburg', 'Rotterdam']
+            >>> restored = og.init("restored", bundle=graph.export(with_schema=True))
+            >>> list(restored.export()) == list(graph.export())
+            True
         """
         snapshot = self.snapshot(branch=branch, version=version, commit=commit)
         from omnigraph_sql.history.export import export_records
 
-        return export_records(self._store.storage, self._store.catalog, snapshot, types)
+        wanted = None if types is None else list(types)
+        records = export_records(self._store.storage, self._store.catalog, snapshot, wanted)
+        if not with_schema:
+            return records
+        from omnigraph_sql.graph.bundles import bundle
+
+        return bundle(self._store.catalog, snapshot, self.schema, records, wanted)
 
     @checked(table_key=text, entity_id=text)
     def entity_at(
@@ -1537,20 +1552,23 @@ class Graph:
         return self._actor if actor is None else check_actor(actor)
 
 
-@checked(uri=address, schema=text_or_path, force=flag, embedder=_EMBEDDER)
+@checked(uri=address, schema=optional(text_or_path), bundle=load_data, force=flag, embedder=_EMBEDDER)
 def init(
     uri: str | os.PathLike[str],
-    schema: str | Path,
+    schema: str | Path | None = None,
     *,
+    bundle: Any = None,
     actor: str | None = None,
     force: bool = False,
     embedder: str | Embedder | None = None,
 ) -> Graph:
-    """Create a graph.
+    """Create a graph: an empty one of a schema, or one of a bundle with its schema and records.
 
     Args:
         uri: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.
         schema: `.pg` text, or the path of a file with it.
+        bundle: in place of the schema, what `export(with_schema=True)` wrote: a path, a text, lines, or a file open for
+            reading bytes. Its records become one commit. If they cannot be loaded, there is no graph.
         actor: who writes through this handle.
         force: also create it in a directory that holds other files, or the rest of a creation that failed.
         embedder: what computes the vectors that writes leave out: the name of a provider, or an object of your own; the
@@ -1562,13 +1580,29 @@ def init(
     Raises:
         Compile: the schema is not valid.
         AlreadyInitialized: there is a graph.
-        BadRequest: an argument is not valid.
+        BadRequest: an argument or the bundle is not valid, or the bundle is incomplete.
 
     Example:
         >>> new = og.init("fleet", "node Ship { imo: I64 @key }")
         >>> new.branches()
         ['main']
+        >>> twin = og.init("twin", bundle=new.export(with_schema=True))
+        >>> twin.schema == new.schema
+        True
     """
+    if (schema is None) == (bundle is None):
+        wrong = "neither a schema nor a bundle" if schema is None else "a schema and a bundle"
+        raise BadRequest(f"a graph is created of {wrong}", hint="give one of the two: a bundle has its own schema")
+    if bundle is not None:
+        from omnigraph_sql.graph.bundles import open_bundle
+
+        opened = open_bundle(bundle)
+        store = lifecycle.create_graph(uri, opened.schema, actor=check_actor(actor), force=force)
+        graph = Graph(store, actor=actor, embedder=embedder)
+        with lifecycle.removed_on_failure(store):
+            graph.load(opened.lines, mode="append", message="load of a bundle")
+        return graph
+    assert schema is not None
     source = source_text(schema, ".pg", "the schema")
     store = lifecycle.create_graph(uri, source, actor=check_actor(actor), force=force)
     return Graph(store, actor=actor, embedder=embedder)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from omnigraph_compiler import Catalog, CompileError, EdgeType, NodeType
@@ -25,7 +25,7 @@ from omnigraph_sql.errors import (
 )
 from omnigraph_sql.manifest.changes import Change, PointerUpdate, RegisterTable, manifest_rows
 from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, MAIN
-from omnigraph_sql.manifest.journal import COMMITS
+from omnigraph_sql.manifest.journal import ACTORS, COMMITS
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.manifest.texts import check_source
 from omnigraph_sql.storage.columns import table_schema
@@ -95,6 +95,21 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
             raise
         held.release()
     return store
+
+
+@contextmanager
+def removed_on_failure(store: GraphStore) -> Iterator[None]:
+    """Remove a graph that was just created, if what is to be in it cannot be written. Nobody else has opened it yet."""
+    try:
+        yield
+    except BaseException:  # an interrupt as well
+        _remove(store.objects, _parts(store))
+        raise
+
+
+def _parts(store: GraphStore) -> list[str]:
+    """Everything that belongs to a new graph. The state of the schema comes first: without it nothing can be opened."""
+    return [STATE, MANIFEST, COMMITS, ACTORS, IR, SOURCE, *(_path(type_) for type_ in _types(store.catalog)), STAGED]
 
 
 def _is_begun(objects: ObjectStore) -> bool:
