@@ -28,9 +28,7 @@ COMMANDS = {
     "export": LazyCommand("export:export", "Print the graph URI as records that `ogsql load` reads."),
     "fmt": LazyCommand("fmt:fmt", "Format schemas and queries in place."),
     "ingest": LazyCommand("load:ingest", "Load data into a branch, which is created if it does not exist."),
-    "init": LazyCommand(
-        "init:init", "Create a graph in the directory URI: an empty one, or with --from one with the records of a bundle."
-    ),
+    "init": LazyCommand("init:init", "Create a graph in the directory URI, empty or from a bundle."),
     "lint": LazyCommand("lint:lint", "Check query files against a schema."),
     "load": LazyCommand("load:load", "Load data into the graph URI."),
     "mutate": LazyCommand("mutate:mutate", "Run the mutation NAME on the graph URI."),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from omnigraph_sql.errors import NotFound, Storage, UnsupportedFormat
 from omnigraph_sql.manifest.coordinator import MAIN, ManifestCoordinator, lineage
-from omnigraph_sql.manifest.journal import Commit, commit_of
+from omnigraph_sql.manifest.journal import Commit, commit_of, reachable
 from omnigraph_sql.manifest.snapshot import Snapshot
 
 
@@ -94,29 +94,17 @@ class _Distances:
 
     def __init__(self, commits: Mapping[str, Commit], main: str | None) -> None:
         self._commits = commits
-        self._main = None if main is None else self._reachable({main}, frozenset())
+        self._main = None if main is None else reachable(commits, [main])
         self._shared: dict[frozenset[str], int] = {}
 
     def of(self, commit_id: str) -> tuple[int | None, int | None]:
         """Commits of a branch that main lacks, and of main that the branch lacks; None without a main."""
         if self._main is None:
             return None, None
-        own = self._reachable({commit_id}, self._main)
+        own = reachable(self._commits, [commit_id], self._main)
         parents = {parent for known in own for parent in self._commits[known].parents}
         # The branch has of main what its own commits stand on, with all before it.
         roots = frozenset((parents | {commit_id}) & self._main)
         if roots not in self._shared:
-            self._shared[roots] = len(self._reachable(set(roots), frozenset()))
+            self._shared[roots] = len(reachable(self._commits, roots))
         return len(own), len(self._main) - self._shared[roots]
-
-    def _reachable(self, starts: Set[str], without: Set[str]) -> set[str]:
-        """The recorded commits that some descend from, themselves included, as far as they are not in `without`."""
-        reached: set[str] = set()
-        waiting = list(starts)
-        while waiting:
-            commit_id = waiting.pop()
-            if commit_id in reached or commit_id in without or commit_id not in self._commits:
-                continue
-            reached.add(commit_id)
-            waiting.extend(self._commits[commit_id].parents)
-        return reached

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from omnigraph_sql.errors import Storage
+from omnigraph_sql.errors import NotFound, Storage
 from omnigraph_sql.storage.branch_refs import reference_name
 from omnigraph_sql.storage.error_translation import RESTORE, translated_errors
 from omnigraph_sql.storage.garbage import FileNames, Lineage, Survey, branches_of_table, index_uuids, open_fresh, survey
@@ -71,13 +71,16 @@ def files_of_dataset(storage: TableStorage, path: str, newest: Mapping[str | Non
 
 def files_of_version(storage: TableStorage, path: str, branch: str | None, version: int, place: str) -> list[CopiedFile]:
     """The files of one version of a table, as a table without branches below the root `place`."""
+    manifest = f"{table_name(path, branch)}/{version_name(version)}"
+    try:
+        content = storage.objects.read_bytes(manifest)
+    except NotFound:
+        raise reclaimed(path, branch, version) from None
     dataset = open_fresh(storage, path, branch, version)
     table = survey(storage, path)
     names = FileNames()
     names.files.update(_named_files(dataset, path))
     names.indexes.update(index_uuids(dataset, path))
-    manifest = f"{table_name(path, branch)}/{version_name(version)}"
-    content = storage.objects.read_bytes(manifest)
     if dataset.base_paths():
         with translated_errors(path):
             content = flattened(content, place, path)

@@ -39,6 +39,7 @@ class CopyDestination:
     def write(self, source: ObjectStore, files: list[CopiedFile]) -> TransferStats:
         """Write the files of the copy, and remove those that an earlier attempt wrote and that are none of them."""
         present = {stored.name: stored.size for name in (*_DATASETS, _AUDIT) for stored in self.objects.walk(name)}
+        failpoints.hit("copy.before_files")
         stats = transfer(source, self.objects, files, present)
         wanted = {file.name for file in files}
         self.objects.delete_all(sorted(name for name in present if name not in wanted))

@@ -2,19 +2,20 @@
 
 The copy is the same graph at another place, with the same id, as one that was made with `cp` while nobody wrote. It shows
 the heads that the branches had when they were looked at. What the manifest of a branch names up to its head is copied, and
-nothing above, so what a writer is about to publish is not there.
+nothing above, so what a writer is about to publish is not there. The journal, which all branches share, is written anew up
+to these heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from omnigraph_sql.errors import Conflict
 from omnigraph_sql.maintenance.copies.destination import CopyDestination
 from omnigraph_sql.maintenance.copies.verification import verify_tables
-from omnigraph_sql.manifest.coordinator import MAIN
-from omnigraph_sql.manifest.journal import ACTORS, COMMITS
+from omnigraph_sql.manifest.coordinator import MAIN, lineage
+from omnigraph_sql.manifest.journal import ACTORS, COMMITS, Commit, commit_of, reachable
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.copied_files import CopiedFile, files_of_dataset
 from omnigraph_sql.storage.identity import STATE
@@ -33,7 +34,11 @@ def copy_everything(store: GraphStore, target: CopyDestination) -> TransferStats
     store.coordinator.require_same_graph()
     for name in (SOURCE, IR):
         target.objects.write_bytes(name, store.objects.read_bytes(name))
-    made = assemble_store(target.objects.root, store.catalog, store.coordinator.table.identity)
+    identity = store.coordinator.table.identity
+    made = assemble_store(target.objects.root, store.catalog, identity)
+    for log in (COMMITS, ACTORS):
+        target.objects.delete_prefix(identity.log(log))
+    made.coordinator.journal.begin(_journal(store, heads))
     verify_tables(made, [made.coordinator.fresh(head.branch) for head in heads])
     target.complete(state)
     return stats
@@ -63,11 +68,26 @@ def _files(store: GraphStore, heads: Iterable[Snapshot]) -> Iterator[CopiedFile]
             yield _record(store, head)
     for path, newest in _published(store, heads).items():
         yield from files_of_dataset(storage, path, newest)
-    # After the heads: a head's own commit may be missing, as if its writer had died, and none before it.
-    for log in (COMMITS, ACTORS, AUDIT):
-        name = table.identity.log(log)
-        if storage.table_exists(name):
-            yield from files_of_dataset(storage, name, {None: storage.open_head(name, None).version})
+    audit = table.identity.log(AUDIT)
+    if storage.table_exists(audit):
+        yield from files_of_dataset(storage, audit, {None: storage.open_head(audit, None).version})
+
+
+def _journal(store: GraphStore, heads: Sequence[Snapshot]) -> list[Commit]:
+    """The commits of the journal, without those that were published on top of the heads since these were looked at."""
+    commits = store.coordinator.journal.commits()
+    newest: dict[str | None, int] = {}
+    for head in heads:
+        branch = lineage(head.branch)
+        newest[branch] = head.manifest_version
+        if head.head is not None:  # its writer may have yet to record it
+            commits.setdefault(head.commit_id, commit_of(branch, head.head_version, head.head))
+    kept = reachable(commits, [head.commit_id for head in heads])
+
+    def is_later(commit: Commit) -> bool:
+        return commit.manifest_version > newest.get(commit.manifest_branch, commit.manifest_version)
+
+    return [commit for commit_id, commit in commits.items() if commit_id in kept or not is_later(commit)]
 
 
 def _record(store: GraphStore, head: Snapshot) -> CopiedFile:
