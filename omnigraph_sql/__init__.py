@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
     from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.history.branches import BranchInfo
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.copies.copies import CopyResult
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.manifest.journal import Commit
     from omnigraph_sql.manifest.snapshot import Snapshot
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from omnigraph_sql.writes.relational import RelationalWriter
 
 __all__ = [
+    "BranchInfo",
     "ChangeSet",
     "ChangeStats",
     "CleanupStat",
     "Commit",
+    "CopyResult",
     "Embedder",
     "EngineName",
     "EntityChange",
@@ -78,10 +82,12 @@ _compat.check_versions()
 
 # The graph imports Arrow and Lance, which are slow to import; the version and the errors do not.
 _LAZY = {
+    "BranchInfo": "history.branches",
     "ChangeSet": "history.diff",
     "ChangeStats": "history.diff",
     "CleanupStat": "maintenance.cleanup",
     "Commit": "manifest.journal",
+    "CopyResult": "maintenance.copies.copies",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
     "Explanation": "explanation",

@@ -30,6 +30,7 @@ __all__ = [
     "KeyConflict",
     "MergeConflicts",
     "NotFound",
+    "OmittedRelationsWarning",
     "OmnigraphError",
     "OmnigraphWarning",
     "ParallelEdgesWarning",
@@ -204,6 +205,7 @@ ConflictReason: TypeAlias = Literal[
     "schema apply",
     "schema changed",
     "schema contract",
+    "schema differs",
     "tagged",
     "undone",
     "unknown table",
@@ -447,6 +449,10 @@ class Internal(OmnigraphError):
 
 class OmnigraphWarning(UserWarning):
     """Base of the warnings of successful operations, issued through Python's `warnings`; results have the same texts."""
+
+
+class OmittedRelationsWarning(OmnigraphWarning):
+    """A bundle leaves out relational tables or views of its graph."""
 
 
 class ParallelEdgesWarning(OmnigraphWarning):

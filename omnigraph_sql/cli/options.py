@@ -97,10 +97,12 @@ def graph_target(*, then: str | None = None) -> Callable[[F], F]:
     return decorate
 
 
-def branch_option(help_text: str, *, writes: bool = False) -> Callable[[F], F]:
-    """`--branch`, by default the one that the project file names, or main."""
+def branch_option(
+    help_text: str, *, writes: bool = False, option: str = "--branch", parameter: str = "branch"
+) -> Callable[[F], F]:
+    """`--branch`, or an option of another name for one, by default the one that the project file names, or main."""
     text = f"{help_text}  [default: that of the project file, or main]"
-    return click.option("--branch", metavar="NAME", callback=partial(_branch_or_default, writes), help=text)
+    return click.option(option, parameter, metavar="NAME", callback=partial(_branch_or_default, writes), help=text)
 
 
 def _branch_or_default(writes: bool, context: click.Context, _: click.Parameter, value: str | None) -> str | None:
@@ -166,6 +168,22 @@ def format_option(*names: str) -> Callable[[F], F]:
 
 ALL_FORMATS = ("table", "json", "jsonl", "csv", "kv", "arrow", "parquet")
 TEXT_FORMATS = ALL_FORMATS[:5]
+
+
+message_option = click.option("--message", metavar="TEXT", help="A note for the history.")
+
+
+resolve_option = click.option(
+    "--resolve",
+    type=FILE,
+    metavar="FILE | ours | theirs",
+    help="Decide conflicts: all for one side, or as a file of decisions says (YAML, JSON or JSON lines).",
+)
+
+
+columns_option = click.option(
+    "--columns", "by_column", is_flag=True, help="Changes of different properties of a row are no conflict."
+)
 
 
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show the target on standard error.")

@@ -37,7 +37,7 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.queries import GraphQueries
 from omnigraph_sql.graph.query_compiler import QueryRequest
 from omnigraph_sql.graph.sql import GraphSql, Preview
-from omnigraph_sql.history.commits import history
+from omnigraph_sql.history.commits import history, page
 from omnigraph_sql.maintenance.retention import age, read_policy
 from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.journal import Commit
@@ -64,8 +64,10 @@ if TYPE_CHECKING:
     from omnigraph_sql.graph.checks import DataCheck
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
+    from omnigraph_sql.history.branches import BranchInfo
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.copies.copies import CopyResult
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.manifest.tags import Tag
     from omnigraph_sql.runtime.request import ReadRequest
@@ -1001,6 +1003,25 @@ class Graph:
         """
         return self._store.coordinator.damaged_branches()
 
+    def branch_infos(self) -> list[BranchInfo]:
+        """The branches with what their newest commits say, and how far each is from `main`; sorted by name.
+
+        The history is read once, however many branches there are.
+
+        Returns:
+            Name, newest commit with its time, actor and message, and numbers of commits. Of a branch that cannot be read
+            there is the reason instead.
+
+        Example:
+            >>> _ = graph.create_branch("survey")
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append", branch="survey")
+            >>> [(info.name, info.ahead, info.behind) for info in graph.branch_infos()]
+            [('main', 0, 0), ('survey', 1, 0)]
+        """
+        from omnigraph_sql.history.branches import branch_infos
+
+        return branch_infos(self._store.coordinator)
+
     @checked()
     def create_branch(self, name: str, base: str = MAIN) -> str:
         """Create a branch that starts at a state of the graph. No data is copied.
@@ -1336,24 +1357,30 @@ class Graph:
         name = public_name(branch)
         return coordinator.fresh(name) if version is None else coordinator.at_version(name, version)
 
-    @checked()
-    def commits(self, branch: str = MAIN) -> list[Commit]:
+    @checked(limit=optional(whole(1)), after=optional(content))
+    def commits(self, branch: str = MAIN, *, limit: int | None = None, after: str | None = None) -> list[Commit]:
         """The history of a branch, newest first.
 
         Args:
             branch: the branch.
+            limit: the most commits to return.
+            after: the last commit of the page before: return those that come after it, which are older.
 
         Returns:
             Its commits, each with its parents, actor, message and time.
 
         Raises:
-            NotFound: there is no such branch.
+            NotFound: there is no such branch, or no commit `after` in its history.
 
         Example:
             >>> [commit.message for commit in graph.commits()]
             ['first ports', 'init']
+            >>> newest = graph.commits(limit=1)[-1]
+            >>> [commit.message for commit in graph.commits(after=newest.graph_commit_id)]
+            ['init']
         """
-        return history(self._store.coordinator, self.snapshot(branch=branch))
+        commits = history(self._store.coordinator, self.snapshot(branch=branch))
+        return page(commits, limit, None if after is None else check_commit(after), branch)
 
     @checked()
     def commit(self, commit_id: str) -> Commit:
@@ -1486,7 +1513,7 @@ class Graph:
 
         return named_state(self._store.coordinator, name)
 
-    @checked(types=optional(texts))
+    @checked(types=optional(texts), with_schema=flag)
     def export(
         self,
         branch: str = MAIN,
@@ -1494,14 +1521,20 @@ class Graph:
         *,
         version: int | None = None,
         commit: str | None = None,
+        with_schema: bool = False,
     ) -> Iterator[str]:
         """The graph as load records.
+
+        Relational tables and views are not exported. A bundle says which ones it leaves out, and so does a warning
+        (`OmittedRelationsWarning`).
 
         Args:
             branch: the branch.
             types: only these types.
             version: an earlier version of the branch.
             commit: a commit id or a tag, in place of a branch.
+            with_schema: make it a bundle: before the records comes one with the schema and their number. `og.init` makes a
+                graph of a bundle, and `load` refuses it where the schema is another one.
 
         Returns:
             One JSON text for each record; loading them gives the same graph.
@@ -1513,11 +1546,20 @@ class Graph:
             >>> import json
             >>> [json.loads(record)["data"]["name"] for record in graph.export(types=["Port"])]
             ['Duisburg', 'Rotterdam']
+            >>> restored = og.init("restored", bundle=graph.export(with_schema=True))
+            >>> list(restored.export()) == list(graph.export())
+            True
         """
         snapshot = self.snapshot(branch=branch, version=version, commit=commit)
         from omnigraph_sql.history.export import export_records
 
-        return export_records(self._store.storage, self._store.catalog, snapshot, types)
+        wanted = None if types is None else list(types)
+        records = export_records(self._store.storage, self._store.catalog, snapshot, wanted)
+        if not with_schema:
+            return records
+        from omnigraph_sql.graph.bundles import bundle
+
+        return bundle(self._store.catalog, snapshot, self.schema, records, wanted)
 
     @checked(table_key=text, entity_id=text)
     def entity_at(
@@ -1624,6 +1666,59 @@ class Graph:
             self._queries.clear_caches()
         return stats
 
+    @checked(target=address, ref=optional(text), whole=flag)
+    def copy(
+        self,
+        target: str | os.PathLike[str],
+        ref: str | None = None,
+        *,
+        whole: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> CopyResult:
+        """Copy the graph to another place, also from a directory to a bucket or back. Others may go on writing.
+
+        Without `whole`, the copy is a new graph: its `main` shows one state of this one, its first commit says where that
+        came from, and nothing of the history is in it. With `whole`, it is this graph at another place, with the same id and
+        all branches and commits. Either way it reads no file of the original, and both can be written to.
+
+        Data files are copied as they are. A copy that was interrupted is refused as incomplete; repeat it, and the files
+        that are there already are not copied again.
+
+        Args:
+            target: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.
+            ref: the state to copy: a branch, `BRANCH@VERSION`, a tag or a commit id; `main` unless given.
+            whole: copy all branches with their history.
+            actor: who is recorded as the author of the first commit; the actor of the handle unless given.
+            message: a note for the first commit; without it one that names the original.
+
+        Returns:
+            The address and id of the copy, its newest commit, and what was copied.
+
+        Raises:
+            AlreadyInitialized: there is a graph, or an incomplete copy of something else.
+            BadRequest: the place is not empty, or lies in this graph.
+            NotFound: there is no such state.
+            VersionReclaimed: a cleanup removed rows of the state.
+            Conflict: cleanups removed files faster than they could be copied.
+
+        Example:
+            >>> made = graph.copy("elsewhere", message="for the survey")
+            >>> og.connect("elsewhere").commits()[0].origin_commit_id == graph.commits()[0].graph_commit_id
+            True
+            >>> graph.copy("backup", whole=True).branches
+            ('main',)
+        """
+        from omnigraph_sql.maintenance.copies.copies import copy_one, copy_whole
+
+        if whole:
+            if ref is not None or message is not None:
+                name = "message" if ref is None else "ref"
+                raise BadRequest(f"a copy of the whole graph takes no `{name}`", hint=f"leave out `{name}`, or `whole`")
+            return copy_whole(self._store, target)
+        name = MAIN if ref is None else ref
+        return copy_one(self._store, target, name, lambda: self._state(name), self._actor_for(actor), message)
+
     def recoveries(self) -> dict[str, list[Any]]:
         """What crashed writers left, and what was recovered so far.
 
@@ -1649,20 +1744,23 @@ class Graph:
         return self._actor if actor is None else check_actor(actor)
 
 
-@checked(uri=address, schema=text_or_path, force=flag, embedder=_EMBEDDER)
+@checked(uri=address, schema=optional(text_or_path), bundle=load_data, force=flag, embedder=_EMBEDDER)
 def init(
     uri: str | os.PathLike[str],
-    schema: str | Path,
+    schema: str | Path | None = None,
     *,
+    bundle: Any = None,
     actor: str | None = None,
     force: bool = False,
     embedder: str | Embedder | None = None,
 ) -> Graph:
-    """Create a graph.
+    """Create a graph: an empty one of a schema, or one of a bundle with its schema and records.
 
     Args:
         uri: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.
         schema: `.pg` text, or the path of a file with it.
+        bundle: in place of the schema, what `export(with_schema=True)` wrote: a path, a text, lines, or a file open for
+            reading bytes. Its records become one commit. If they cannot be loaded, there is no graph.
         actor: who writes through this handle.
         force: also create it in a directory that holds other files, or the rest of a creation that failed.
         embedder: what computes the vectors that writes leave out: the name of a provider, or an object of your own; the
@@ -1674,13 +1772,29 @@ def init(
     Raises:
         Compile: the schema is not valid.
         AlreadyInitialized: there is a graph.
-        BadRequest: an argument is not valid.
+        BadRequest: an argument or the bundle is not valid, or the bundle is incomplete.
 
     Example:
         >>> new = og.init("fleet", "node Ship { imo: I64 @key }")
         >>> new.branches()
         ['main']
+        >>> twin = og.init("twin", bundle=new.export(with_schema=True))
+        >>> twin.schema == new.schema
+        True
     """
+    if (schema is None) == (bundle is None):
+        wrong = "neither a schema nor a bundle" if schema is None else "a schema and a bundle"
+        raise BadRequest(f"a graph is created of {wrong}", hint="give one of the two: a bundle has its own schema")
+    if bundle is not None:
+        from omnigraph_sql.graph.bundles import open_bundle
+
+        opened = open_bundle(bundle)
+        store = lifecycle.create_graph(uri, opened.schema, actor=check_actor(actor), force=force)
+        graph = Graph(store, actor=actor, embedder=embedder)
+        with lifecycle.removed_on_failure(store):
+            graph.load(opened.lines, mode="append", message="load of a bundle")
+        return graph
+    assert schema is not None
     source = source_text(schema, ".pg", "the schema")
     store = lifecycle.create_graph(uri, source, actor=check_actor(actor), force=force)
     return Graph(store, actor=actor, embedder=embedder)

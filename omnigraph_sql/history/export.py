@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType, PropType
 from omnigraph_sql.errors import NotFound
+from omnigraph_sql.history.bundles import BundleHeader
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.storage.tables import TableStorage
@@ -35,6 +36,19 @@ def export_records(
         for batch in storage.scan(handle, order_by="id", batch_rows=_BATCH_ROWS):
             for row in batch.to_pylist():
                 yield json.dumps(_record(type_, row), ensure_ascii=False, separators=(",", ":"))
+
+
+def bundle_header(catalog: Catalog, snapshot: Snapshot, schema: str, types: Iterable[str] | None = None) -> BundleHeader:
+    """Return the first line of a bundle, for the records that `export_records` yields with the same arguments."""
+    selected = [TableKey.of_type(type_) for type_ in _selected_types(catalog, types)]
+    relations = [key for key in snapshot.entries if TableKey(key).kind == "table"]
+    relations += [key for key in snapshot.definitions if snapshot.defined(key) is not None]
+    return BundleHeader(
+        schema=schema,
+        rows={key: snapshot.entries[key].row_count for key in selected if key in snapshot.entries},
+        commit_id=snapshot.commit_id,
+        omits=tuple(sorted(relations)),
+    )
 
 
 def entity_at(

@@ -292,9 +292,7 @@ def advance(
     entries = {**base.dropped, **base.entries}
     for key, row in newest.items():
         if key not in entries or row["table_version"] >= entries[key].version:
-            if key not in locations:
-                raise Internal(f"the manifest shows a version of {key} but not where it is")
-            entries[key] = table_entry(key, locations[key], row)
+            entries[key] = table_entry(key, _location(locations, key), row)
     visible = {key: entries[key] for key in sorted(entries) if entries[key].version > tombstones.get(key, -1)}
     dropped = {key: entry for key, entry in entries.items() if key not in visible}
     return Snapshot(
@@ -314,6 +312,12 @@ def advance(
         tags=MappingProxyType(dict(sorted(tags.items()))),
         head_version=head_version,
     )
+
+
+def _location(locations: Mapping[str, str], key: str) -> str:
+    if key not in locations:
+        raise Internal(f"the manifest shows a version of {key} but not where it is")
+    return locations[key]
 
 
 def _advance_tag(tags: dict[str, Tag], row: Mapping[str, Any]) -> set[str]:

@@ -135,7 +135,7 @@ def _read_deletions(storage: TableStorage, handle: SnapshotHandle, fragment: Fra
     storage.calls["deletions"] += 1
     name = f"{_place(handle, fragment.deletion.base_id)}/{fragment.deletion.path(fragment.number)}"
     with reading(handle):
-        content = bytes(storage.objects.open(name).read())
+        content = storage.objects.read_bytes(name)
         if fragment.deletion.file_type == "array":
             offsets = pa.ipc.open_file(io.BytesIO(content)).read_all().column(0).to_numpy()
             return np.unique(offsets.astype(np.int64))

@@ -113,6 +113,11 @@ ON_ERROR: dict[str, Case] = {
 ELSEWHERE = {
     "write.post_table_commit",
     "write.post_fork_pre_commit",
+    "copy.after_claim",
+    "copy.before_files",
+    "copy.after_files",
+    "copy.before_state",
+    "copy.after_state",
     "init.after_claim",
     "init.after_schema_written",
     "init.after_contract_written",

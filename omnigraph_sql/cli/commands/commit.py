@@ -25,6 +25,8 @@ class CommitListOptions:
     store: str | None
     branch: str
     actor: str | None
+    limit: int | None
+    after: str | None
     as_json: bool
 
 
@@ -32,6 +34,8 @@ class CommitListOptions:
 @graph_target()
 @branch_option("The branch whose history is shown.")
 @click.option("--actor", metavar="ACTOR", help="Only commits of this author.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most N commits.")
+@click.option("--after", metavar="ID", help="Show the commits that come after this one, which are older: the next page.")
 @json_option()
 @takes(CommitListOptions)
 def commit_list(options: CommitListOptions) -> int:
