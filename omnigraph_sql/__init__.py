@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
     from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.history.branch_changes import ChangeFeedPage
+    from omnigraph_sql.history.commit_changes import CommitChanges
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.indexes import PendingIndex
@@ -34,10 +36,12 @@ if TYPE_CHECKING:
     from omnigraph_sql.writes.relational import RelationalWriter
 
 __all__ = [
+    "ChangeFeedPage",
     "ChangeSet",
     "ChangeStats",
     "CleanupStat",
     "Commit",
+    "CommitChanges",
     "Embedder",
     "EngineName",
     "EntityChange",
@@ -69,10 +73,12 @@ _compat.check_versions()
 
 # The graph imports Arrow and Lance, which are slow to import; the version and the errors do not.
 _LAZY = {
+    "ChangeFeedPage": "history.branch_changes",
     "ChangeSet": "history.diff",
     "ChangeStats": "history.diff",
     "CleanupStat": "maintenance.cleanup",
     "Commit": "manifest.journal",
+    "CommitChanges": "history.commit_changes",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
     "Explanation": "explanation",
