@@ -215,7 +215,7 @@ ConflictReason: TypeAlias = Literal[
 RecoveryReason: TypeAlias = Literal["pending", "undo"]
 """Why a recovery is needed: an operation is pending, or undoing it failed."""
 CursorReason: TypeAlias = Literal["branch", "commit", "filter", "graph", "history", "kind", "malformed"]
-"""What a token does not fit; `kind` means a token of another kind, `history` that its commit is not in that of the branch."""
+"""What a token does not fit; `kind`: it is a token of another kind, `history`: its commit is not in that of the branch."""
 
 
 class Conflict(OmnigraphError):
