@@ -171,8 +171,9 @@ class ChangeFeed:
         if snapshot.head is None:
             return None
         newest = commit_of(lineage(snapshot.branch), snapshot.head_version, snapshot.head)
+        floor = 0 if position.commit is None else position.version
         # The head may not be recorded yet. What is recorded says on which branch it was made.
-        recorded = {newest.graph_commit_id: newest} | self._coordinator.journal.since(position.version)
+        recorded = {newest.graph_commit_id: newest} | self._coordinator.journal.since(floor)
         commits: list[Commit] = []
         next_id = end
         while next_id is not None and next_id != position.commit:
