@@ -10,6 +10,7 @@ from omnigraph_sql.cli.options import require_command
 
 COMMANDS = {
     "branch": LazyCommand("branch:branch", "Create, list and delete branches."),
+    "changes": LazyCommand("changes:changes", "Follow the changes of a branch."),
     "cleanup": LazyCommand(
         "cleanup:cleanup", "Remove old versions of the tables of the graph URI, and what interrupted writers left."
     ),
@@ -18,6 +19,7 @@ COMMANDS = {
         "compile:compile_", "Compile the queries of a file and print the outcome as JSON, or as SQL with comments."
     ),
     "completion": LazyCommand("completion:completion", "Print the completion script for a shell."),
+    "diff": LazyCommand("diff:diff", "Show what was inserted, updated and deleted between two states of the graph URI."),
     "embed": LazyCommand("embed:embed", "Compute the vectors that the records in FILE lack, and print the records."),
     "ensure-indices": LazyCommand(
         "ensure_indices:ensure_indices", "Build the indexes that the schema of the graph URI declares and its tables lack."

@@ -1,4 +1,4 @@
-"""Consumers of the change feed on random histories: branches, merges, reverts, index builds, cleanups, and their own crashes.
+"""Consumers of the change feed on random histories: branches, merges, reverts, index builds, cleanups, consumers that die.
 
 A consumer has an empty model and applies what it is sent. Whatever happens, its model is the graph once it has come to the
 head; where rows were removed it gets a gap, and begins anew with a baseline.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -54,14 +55,12 @@ class Consumer:
             try:
                 page = graph.changes(self.branch, limit=limit, types=self.types, **request)
             except errors.ChangeFeedGap as gap:
-                assert gap.first_unreadable_commit_id in [each.graph_commit_id for each in graph.commits(self.branch)]
-                assert gap.cursor is not None or cursor is None
-                self.gaps += 1
+                self.check_gap(graph, gap)
                 cursor, model = self.begin(graph)
                 request = {"cursor": cursor}
                 continue
             except errors.CursorRejected as rejection:
-                assert (rejection.reason, self.branch) == ("branch", "draft")  # it was made anew
+                self.check_rejection(rejection)
                 cursor, model = self.begin(graph)
                 request = {"cursor": cursor}
                 continue
@@ -81,6 +80,14 @@ class Consumer:
                 request = {"page_token": page.next_page_token}
         assert self.saved[0] == page.cursor
         assert self.saved[1] == export(graph, self.branch, self.types)
+
+    def check_gap(self, graph: og.Graph, gap: errors.ChangeFeedGap) -> None:
+        assert gap.first_unreadable_commit_id in [each.graph_commit_id for each in graph.commits(self.branch)]
+        assert gap.cursor is not None
+        self.gaps += 1
+
+    def check_rejection(self, rejection: errors.CursorRejected) -> None:
+        assert (rejection.reason, self.branch) == ("branch", "draft"), "only this branch is made anew"
 
     def begin(self, graph: og.Graph) -> tuple[str, Model]:
         """Begin anew with a baseline."""
@@ -126,10 +133,8 @@ class History:
             self.clean: 2 if self.cleans else 0,
         }
         (chosen,) = self.random.choices(list(steps), list(steps.values()))
-        try:
+        with suppress(errors.MergeConflicts, errors.VersionReclaimed):  # nothing was changed
             chosen(self.random.choice(["main", "draft"]))
-        except (errors.MergeConflicts, errors.VersionReclaimed):
-            pass  # nothing was changed
 
     def people(self, branch: str) -> list[str]:
         return [json.loads(line)["data"]["id"] for line in self.graph.export(branch, ["Person"])]
@@ -184,11 +189,11 @@ class History:
         if own:
             self.graph.revert(self.random.choice(own).graph_commit_id, branch=branch)
 
-    def renew(self, branch: str) -> None:
+    def renew(self, _: str) -> None:
         self.graph.delete_branch("draft")
         self.graph.create_branch("draft")
 
-    def clean(self, branch: str) -> None:
+    def clean(self, _: str) -> None:
         self.graph.cleanup(older_than=timedelta(0))
 
 

@@ -135,15 +135,31 @@ def _request(world: World) -> Arguments:
 _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "answer": _request,
     "attach": lambda world: {"session": _session(world), "alias": world.name()},
+    "baseline": lambda world: {"kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
     "branches": _none,
+    "changes": lambda world: {"start": "beginning", "kinds": ["node"], "types": ["Port"], "ops": ["insert"], "limit": 10},
     "cleanup": lambda world: {"keep": 5, "older_than": "7d", "dry_run": True},
     "commit": lambda world: {"commit_id": world.graph.snapshot().commit_id},
+    "commit_changes": lambda world: {
+        "commit_id": world.graph.snapshot().commit_id,
+        "kinds": ["node"],
+        "types": ["Port"],
+        "ops": ["insert"],
+        "limit": 10,
+    },
     "commits": _none,
     "create_branch": lambda world: {"name": world.name()},
     "damaged_branches": _none,
     "datafusion": lambda world: {"memory_limit": 1 << 28},
     "delete_branch": _fresh_branch,
-    "diff": lambda world: {"start": "main", "end": "main", "kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
+    "diff": lambda world: {
+        "start": "main",
+        "end": "main",
+        "kinds": ["node"],
+        "types": ["Port"],
+        "ops": ["insert"],
+        "images": True,
+    },
     "discard": lambda world: {"staged": world.staged()},
     "discard_abandoned": _keyed,
     "duckdb": lambda world: {"memory_limit": 1 << 28},
@@ -192,7 +208,8 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "use_queries": lambda world: {"files": world.work / "ports.gq"},
 }
 _READS = {
-    "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
+    "answer", "attach", "baseline", "branches", "changes", "commit", "commit_changes", "commits",
+    "damaged_branches", "datafusion", "diff", "duckdb",
     "entity_at", "explain", "export", "foreign", "published", "query", "recoveries", "register",
     "result_schema", "snapshot", "sql", "unregister", "use_project", "use_queries",
 }  # fmt: skip
