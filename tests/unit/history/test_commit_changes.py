@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ import pytest
 
 import omnigraph_sql as og
 from omnigraph_sql.errors import BadRequest, ChangeFeedGap, CommitHasNoParent, CursorRejected, NotFound, SchemaBoundary
+from omnigraph_sql.history.change_pages import ChangePages, CommitStates
+from omnigraph_sql.history.change_tokens import CommitPageToken, to_text
 from omnigraph_sql.history.commit_changes import CommitChanges
-from omnigraph_sql.history.diff import EntityChange
+from omnigraph_sql.history.diff import ChangeFilter, EntityChange
+from tests.internals import store_of
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  score: F64?  tags: [String]?  vec: Vector(2)?  photo: Blob?  born: Date? }
@@ -163,7 +167,8 @@ def test_filters_select_and_their_errors(graph: og.Graph) -> None:
     assert told(graph.commit_changes(commit, kinds=["edge"])) == [("insert", "Knows", "k")]
     assert told(graph.commit_changes(commit, types=["Person"])) == [("insert", "Person", "Ann"), ("insert", "Person", "Bob")]
     assert graph.commit_changes(commit, ops=["update", "delete"]).changes == ()
-    for filters in ({"kinds": ["nodes"]}, {"types": ["Persn"]}, {"ops": ["remove"]}):
+    wrong: list[dict[str, Any]] = [{"kinds": ["nodes"]}, {"types": ["Persn"]}, {"ops": ["remove"]}]
+    for filters in wrong:
         with pytest.raises(BadRequest, match="there is no"):
             graph.commit_changes(commit, **filters)
     for limit in (0, 8193, -1):
@@ -216,13 +221,10 @@ def test_tokens_belong_to_graph_commit_and_filter(graph: og.Graph, tmp_path: Pat
 
 
 def test_a_token_for_a_place_that_is_not_there_is_refused(graph: og.Graph) -> None:
-    from omnigraph_sql.history.change_tokens import CommitPageToken, to_text
-    from omnigraph_sql.history.diff import ChangeFilter
-
-    commit, graph_id = last(graph), graph.snapshot().head
-    assert graph_id is not None
+    commit, head = last(graph), graph.snapshot().head
+    assert head is not None
     token = CommitPageToken(
-        graph=str(graph_id.graph_id), commit=commit, filter=ChangeFilter().digest, table_key="node:City", row=0
+        graph=str(head.graph_id), commit=commit, filter=ChangeFilter().digest, table_key="node:City", row=0
     )
     with pytest.raises(CursorRejected, match="place"):
         graph.commit_changes(commit, page_token=to_text(token))
@@ -262,8 +264,6 @@ def test_a_commit_whose_rows_were_removed_is_a_gap(graph: og.Graph) -> None:
 
 
 def test_a_type_with_other_columns_is_a_boundary(graph: og.Graph) -> None:
-    from omnigraph_sql.manifest.snapshot import Snapshot
-    from tests.internals import store_of
 
     graph.load([node("Cy"), '{"type": "City", "data": {"name": "Ulm"}}'], mode="append")
     entry = graph.snapshot().entry("node:Person")
@@ -274,9 +274,7 @@ def test_a_type_with_other_columns_is_a_boundary(graph: og.Graph) -> None:
     store = store_of(graph)
     now = store.coordinator.at_commit(commit)
     moved = _with_version(now, dataset.version)
-    pages = _pages(graph)
-    from omnigraph_sql.history.change_pages import CommitStates
-    from omnigraph_sql.history.diff import ChangeFilter
+    pages = ChangePages(store_of(graph).storage)
 
     parent = graph.commit(commit).parent_commit_id
     assert parent is not None
@@ -286,21 +284,11 @@ def test_a_type_with_other_columns_is_a_boundary(graph: og.Graph) -> None:
     assert (caught.value.commit_id, caught.value.type_name) == (commit, "Person")
     page = pages.read(graph.catalog, states, ChangeFilter(types=["City"]), None, None)
     assert [change.id for change in page.changes] == ["Ulm"]
-    assert isinstance(moved, Snapshot)
 
 
 def _with_version(snapshot: og.Snapshot, version: int) -> og.Snapshot:
-    from dataclasses import replace
-
     entry = snapshot.entry("node:Person")
     return replace(snapshot, entries={**snapshot.entries, "node:Person": replace(entry, version=version)})
-
-
-def _pages(graph: og.Graph) -> Any:
-    from omnigraph_sql.history.change_pages import ChangePages
-    from tests.internals import store_of
-
-    return ChangePages(store_of(graph).storage)
 
 
 def test_a_diff_has_the_images_of_both_states(graph: og.Graph) -> None:
