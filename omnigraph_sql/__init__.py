@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_sql import _compat, errors
 from omnigraph_sql._version import __version__
-from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, PipelineEngineName
+from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, MergeGranularity, PipelineEngineName
 
 if TYPE_CHECKING:
     from omnigraph_sql import pipeline, spark
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from omnigraph_sql.result import Result
     from omnigraph_sql.writes.load.loads import LoadResult
     from omnigraph_sql.writes.load.staged_load import StagedLoad
+    from omnigraph_sql.writes.merge.conflicts import MergeConflict
+    from omnigraph_sql.writes.merge.merges import MergeResult
+    from omnigraph_sql.writes.merge.plan import TypeChanges
     from omnigraph_sql.writes.mutation import MutationResult
     from omnigraph_sql.writes.relational import RelationalWriter
 
@@ -51,6 +54,9 @@ __all__ = [
     "Graph",
     "LoadMode",
     "LoadResult",
+    "MergeConflict",
+    "MergeGranularity",
+    "MergeResult",
     "MutationResult",
     "PendingIndex",
     "PipelineEngineName",
@@ -61,6 +67,7 @@ __all__ = [
     "Snapshot",
     "StagedLoad",
     "Step",
+    "TypeChanges",
     "__version__",
     "connect",
     "errors",
@@ -85,6 +92,8 @@ _LAZY = {
     "ForeignTable": "foreign.model",
     "Graph": "graph",
     "LoadResult": "writes.load.loads",
+    "MergeConflict": "writes.merge.conflicts",
+    "MergeResult": "writes.merge.merges",
     "MutationResult": "writes.mutation",
     "PendingIndex": "maintenance.indexes",
     "Preview": "graph.sql",
@@ -94,6 +103,7 @@ _LAZY = {
     "Snapshot": "manifest.snapshot",
     "StagedLoad": "writes.load.staged_load",
     "Step": "explanation",
+    "TypeChanges": "writes.merge.plan",
     "connect": "graph",
     "init": "graph",
 }

@@ -211,7 +211,7 @@ ConflictReason: TypeAlias = Literal[
     "undone",
     "unknown table",
 ]
-"""What is in the way of a write."""
+"""The reasons of conflicts."""
 RecoveryReason: TypeAlias = Literal["pending", "undo"]
 """Why a recovery is needed: an operation is pending, or undoing it failed."""
 CursorReason: TypeAlias = Literal["branch", "commit", "filter", "graph", "history", "kind", "malformed"]

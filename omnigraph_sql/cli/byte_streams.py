@@ -21,7 +21,7 @@ def standard_input() -> BinaryIO:
 
 def unpacked(file: Any) -> IO[bytes]:
     """The content of a buffered file, decompressed if it is gzipped."""
-    # Looked at without taking it: a pipe cannot go back.
+    # Peek: a pipe cannot seek back.
     is_packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
     return cast("IO[bytes]", gzip.GzipFile(fileobj=file) if is_packed else file)
 

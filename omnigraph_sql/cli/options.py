@@ -62,7 +62,7 @@ def require_command(context: click.Context) -> None:
 
 
 CONFIG = "omnigraph_sql.config"
-"""What the context of a command keeps `--config` under; `cli.projects` reads it."""
+"""The key of `--config` in the context of a command; `cli.projects` reads it."""
 
 
 def _keep_config(context: click.Context, _: click.Parameter, value: str | None) -> None:

@@ -12,7 +12,7 @@ import click
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.arrow_import import import_arrow
-from omnigraph_sql.cli.projects import graph_address
+from omnigraph_sql.cli.projects import graph_address, use_checks
 from omnigraph_sql.errors import writable
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def writing(
 
     with connect(uri, actor=actor, embed=embed) as graph:
         announce(graph.uri, branch, quiet=quiet)
+        use_checks(graph)
         yield graph
 
 

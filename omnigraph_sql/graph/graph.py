@@ -45,7 +45,7 @@ from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.refs import check_commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.texts import check_actor
-from omnigraph_sql.project import ProjectSettings, find_project, load_project
+from omnigraph_sql.project import ProjectSettings, find_project, is_listed, load_project
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.limits import run_limits
 from omnigraph_sql.storage.source_files import refuse_path, source_text
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.explanation import Explanation
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph.changes import GraphChanges
+    from omnigraph_sql.graph.checks import DataCheck
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
     from omnigraph_sql.history.branch_changes import ChangeFeedPage
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.writes.load.staged_load import StagedLoad
     from omnigraph_sql.writes.merge.merges import MergeResult
     from omnigraph_sql.writes.mutation import MutationResult
+    from omnigraph_sql.writes.protocol import Review
     from omnigraph_sql.writes.relational import RelationalWriter
 
 
@@ -124,6 +126,8 @@ class Graph:
         self._embeddings = embeddings if embeddings.is_on(embed) else None
         self._queries = GraphQueries(store, embeddings, saves=not read_only)
         self._sql = GraphSql(store, self._queries)
+        self._checks: tuple[DataCheck, ...] = ()
+        """The checks of the project file."""
 
     @property
     def _loads(self) -> GraphLoads:
@@ -131,12 +135,20 @@ class Graph:
 
         return GraphLoads(self._store, self._embeddings)
 
+    def _review(self, checks: Any = None) -> Review:
+        """What looks at the graph before a write is published: the checks of the project file and those of the call."""
+        if checks is None and not self._checks:
+            return None
+        from omnigraph_sql.graph.checks import CheckRunner, read_checks
+
+        return CheckRunner(self._store, self._queries).review([*self._checks, *read_checks(checks)])
+
     @property
     def _merges(self) -> GraphMerges:
         from omnigraph_sql.graph.merges import GraphMerges
 
         self._require_writable()
-        return GraphMerges(self._store, self._actor)
+        return GraphMerges(self._store, self._actor, self._review)
 
     def __enter__(self) -> Graph:
         return self
@@ -558,7 +570,9 @@ class Graph:
 
     @checked(path=optional(path))
     def use_project(self, path: str | os.PathLike[str] | None = None) -> ProjectSettings:
-        """Use an `omnigraph.yaml`: register its foreign tables, and let `gq('NAME')` call the queries of its files.
+        """Use an `omnigraph.yaml`: its foreign tables, its queries (for `gq('NAME')`), and its checks.
+
+        The checks run before every load, merge and publish of this handle, if the file lists no graphs or this one.
 
         Args:
             path: the file or its directory; the nearest from the working directory upwards unless given.
@@ -579,7 +593,33 @@ class Graph:
         self.use_queries(*project.queries)
         for table in project.foreign:
             self.register(table.name, table.source, **table.options)
+        if is_listed(project.graphs, self.uri):
+            self.use_checks(dict(project.checks))
         return project
+
+    def use_checks(self, checks: Any) -> None:
+        """Run checks before every load, merge and publish of this handle, besides those of a call.
+
+        Args:
+            checks: reads that must return no row on the graph as it will be: a mapping from names to texts of SQL or `.gq`
+                or to paths of files, or a list of texts and paths. They replace those of an earlier call.
+
+        Raises:
+            BadRequest: it is none of these.
+            NotFound: there is no such file.
+
+        Example:
+            >>> graph.use_checks({"every port has a name": "select code from Port where name is null"})
+            >>> graph.load('{"type": "Port", "data": {"code": "XXXXX"}}', mode="append")
+            Traceback (most recent call last):
+                ...
+            omnigraph_sql.errors.DataTestFailed: the check `every port has a name` returned 1 row; nothing was published
+              {'code': 'XXXXX'}
+            hint: correct the data or the check
+        """
+        from omnigraph_sql.graph.checks import read_checks
+
+        self._checks = read_checks(checks)
 
     def use_queries(self, *files: str | os.PathLike[str]) -> None:
         """Let `gq` in SQL call the queries of `.gq` files by name.
@@ -683,6 +723,7 @@ class Graph:
         max_rejects: RejectLimit | None = None,
         csv: Mapping[str, Any] | None = None,
         extra_columns: ExtraColumns = "refuse",
+        checks: Any = None,
     ) -> LoadResult:
         """Load records of any number of types: validated as one change, published as one commit.
 
@@ -698,6 +739,7 @@ class Graph:
             max_rejects: how many faulty records may be left out, or which share of them, as `"0.5%"`.
             csv: how CSV files are written: delimiter, quote, escape, header, names, encoding, null.
             extra_columns: what becomes of columns that are no properties.
+            checks: reads that must return no row on the graph as it will be, as for `merge`.
 
         Returns:
             How many entities were loaded and rejected, and the commit.
@@ -706,6 +748,7 @@ class Graph:
             BadRequest: a record or an argument is not valid, or the graph is read-only.
             ValidationFailed: the rows break a rule of the schema.
             KeyConflict: mode `append` meets an id that exists.
+            DataTestFailed: a check returned rows.
 
         Example:
             >>> record = '{"type": "Port", "data": {"code": "GBFXT", "name": "Felixstowe"}}'
@@ -725,6 +768,7 @@ class Graph:
             max_rejects=max_rejects,
             csv=csv,
             extra_columns=extra_columns,
+            review=self._review(checks),
         )
         request.check()
         created = base is not None and branch not in self.branches()
@@ -858,6 +902,7 @@ class Graph:
         message: str | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        checks: Any = None,
     ) -> Commit | None:
         """Publish a staged load.
 
@@ -866,6 +911,7 @@ class Graph:
             message: a note for the history; that of the load unless given.
             actor: who publishes; the actor of the load unless given.
             idempotency_key: the key of the load unless given.
+            checks: reads that must return no row on the graph as it will be, as for `merge`.
 
         Returns:
             The commit; None when the load changes nothing.
@@ -874,6 +920,7 @@ class Graph:
             BadRequest: the load is not one of this graph, or its files are not what it says.
             Conflict: the branch has moved on.
             ExpectedVersionMismatch: others have changed the tables of the load.
+            DataTestFailed: a check returned rows.
 
         Example:
             >>> staged = graph.stage('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
@@ -890,7 +937,7 @@ class Graph:
             message if message is not None else declared.message,
             idempotency_key if idempotency_key is not None else declared.idempotency_key,
         )
-        return self._loads.publish(staged, provenance)
+        return self._loads.publish(staged, provenance, self._review(checks))
 
     @checked(staged=_staged_load)
     def discard(self, staged: StagedLoad) -> None:
@@ -1045,20 +1092,20 @@ class Graph:
 
         Raises:
             MergeConflicts: conflicts are left undecided; `conflicts` has them.
-            CheckFailed: a check returned rows.
+            DataTestFailed: a check returned rows.
             BadRequest: a branch would be merged into itself, or a decision is about no conflict.
             NotFound: there is no such branch.
             Conflict: others kept changing the target.
 
         Example:
             >>> _ = graph.create_branch("deeper")
-            >>> deepen = "query deepen() { update Port set { depth: 25.0 } where code = \"NLRTM\" }"
-            >>> _ = graph.mutate(deepen, branch="deeper")
+            >>> deepen = "query deepen($c: String) { update Port set { depth: 25.0 } where code = $c }"
+            >>> _ = graph.mutate(deepen, {"c": "NLRTM"}, branch="deeper")
             >>> result = graph.merge("deeper", delete_source=True)
             >>> result.outcome, result.changes["node:Port"].updates, result.branch_deleted
             ('fast_forward', 1, True)
         """
-        return self._merges.merge(
+        return self._merges.run(
             source,
             into,
             resolve,
@@ -1183,11 +1230,11 @@ class Graph:
 
         Example:
             >>> before = graph.commits()[0].graph_commit_id
-            >>> _ = graph.mutate("query q() { delete Port where code = \"DEDUI\" }")
+            >>> _ = graph.mutate('query q() { delete Port where code = "DEDUI" }')
             >>> graph.restore(before).changes["node:Port"].inserts
             1
         """
-        return self._merges.restore(ref, self._state(ref), branch, checks, actor=actor, message=message)
+        return self._merges.return_to(ref, self._state(ref), branch, checks, actor=actor, message=message)
 
     # History ---------------------------------------------------------------------------------------------------------
 
@@ -1438,6 +1485,75 @@ class Graph:
         from omnigraph_sql.history.diff import ChangeFilter
 
         return self._changes.baseline(branch, ChangeFilter(kinds, types, ops))
+
+    @checked(type_name=text)
+    def history_of(
+        self, type_name: str, *, branch: str = MAIN, version: int | None = None, commit: str | None = None
+    ) -> Result:
+        """Every version of every row of a type, up to a state: what it was, from when to when, and who made it so.
+
+        A version is credited to the commit that made it, also if a merge brought it to the branch. In SQL the function
+        `history_of` returns the same.
+
+        Args:
+            type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
+            branch: the branch.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            The versions by id and time: `valid_from`, `valid_to` (null for what is current), `commit`, `actor`, `operation`
+            (`insert`, `update`, `delete`, or `baseline` for a row that is older than the oldest state that can be read),
+            `is_exact` (false if the commit is not known to have made the version), and the columns of the row.
+
+        Raises:
+            NotFound: there is no such type or state.
+            VersionReclaimed: a cleanup removed the rows of the state.
+
+        Example:
+            >>> _ = graph.mutate('query deepen() { update Port set { depth: 25.0 } where code = "NLRTM" }')
+            >>> [(row["id"], row["operation"], row["depth"]) for row in graph.history_of("Port").to_pylist()]
+            [('DEDUI', 'insert', None), ('NLRTM', 'insert', 24.0), ('NLRTM', 'update', 25.0)]
+        """
+        return self._history(type_name, None, self.snapshot(branch=branch, version=version, commit=commit))
+
+    @checked(type_name=text, entity_id=text)
+    def entity_history(
+        self,
+        type_name: str,
+        entity_id: str,
+        *,
+        branch: str = MAIN,
+        version: int | None = None,
+        commit: str | None = None,
+    ) -> Result:
+        """Every version of one node or edge, up to a state. Other rows are not read.
+
+        Args:
+            type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
+            entity_id: the id.
+            branch: the branch.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            The versions, oldest first, as `history_of` returns them; none for an id that was never there.
+
+        Raises:
+            NotFound: there is no such type or state.
+            VersionReclaimed: a cleanup removed the rows of the state.
+
+        Example:
+            >>> _ = graph.mutate('query q() { delete Port where code = "DEDUI" }', actor="ada")
+            >>> [(row["operation"], row["actor"]) for row in graph.entity_history("Port", "DEDUI").to_pylist()]
+            [('insert', None), ('delete', 'ada')]
+        """
+        return self._history(type_name, entity_id, self.snapshot(branch=branch, version=version, commit=commit))
+
+    def _history(self, type_name: str, entity_id: str | None, snapshot: Snapshot) -> Result:
+        from omnigraph_sql.graph.histories import history_result
+
+        return history_result(self._store, type_name, entity_id, snapshot)
 
     def _state(self, name: str) -> Snapshot:
         from omnigraph_sql.sql.refs import parse_ref

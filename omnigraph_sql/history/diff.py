@@ -55,7 +55,7 @@ class EntityChange:
     version: int
     """The manifest version of the later state."""
     endpoints: Endpoints | None = None
-    """Of an edge, the nodes that it joins, or joined."""
+    """The ids of the nodes that an edge joins, or joined; None for a node."""
     before: dict[str, Any] | None = None
     """The entity in the earlier state, as a load record; None for an insert, and where images were not wanted."""
     after: dict[str, Any] | None = None
@@ -100,12 +100,12 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class ChangeStats:
-    """Numbers of changes by operation, and of the types they belong to."""
+    """The number of changes by operation, and the number of changed types."""
 
     inserts: int
     """Entities that exist only in the later state."""
     updates: int
-    """Entities with other values."""
+    """Entities with changed values."""
     deletes: int
     """Entities that exist only in the earlier state."""
     types_affected: int

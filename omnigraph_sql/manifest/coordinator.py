@@ -14,6 +14,7 @@ from omnigraph_sql.errors import BadRequest, Conflict, NotFound, Storage, Unsupp
 from omnigraph_sql.manifest.journal import Commit, CommitGraph, commit_of
 from omnigraph_sql.manifest.refs import check_branch, check_commit, check_new_branch, check_version
 from omnigraph_sql.manifest.snapshot import Snapshot, advance, reconstruct
+from omnigraph_sql.manifest.timelines import TableTimeline
 from omnigraph_sql.storage.branch_records import BranchRecord
 from omnigraph_sql.storage.identity import derived_identity
 from omnigraph_sql.storage.manifest_table import ManifestPlace, ManifestTable, ManifestVersion, Merged, new_branch_record
@@ -156,7 +157,7 @@ class ManifestCoordinator:
             raise NotFound(text, what="graph", name=str(self.table.root), hint="open it again")
 
     def _reset(self) -> None:
-        """The files are others than those that were read: those of a copy of the graph, or of another graph."""
+        """Handle replaced files: those of a copy of the graph, or of another graph."""
         self.require_same_graph()
         self._forget_everything()
 
@@ -215,6 +216,12 @@ class ManifestCoordinator:
             text = f"the commit `{commit_id}` was lost with its version of the manifest"
             raise NotFound(text, what="commit", name=commit_id, hint="list the commits of the branch")
         return snapshot
+
+    def timeline(self, snapshot: Snapshot, table_key: str) -> TableTimeline:
+        """The versions of a table that the lineage of a snapshot has shown up to it, from one read of the manifest."""
+        place = ManifestPlace(snapshot.lineage, snapshot.incarnation)
+        opened = self._open(snapshot.branch, place, snapshot.manifest_version)
+        return TableTimeline(table_key, self.table.read(opened, key=table_key))
 
     def forget(self, branch: str) -> None:
         """Drop the cached snapshots of a deleted branch; its name may come back with other content."""
@@ -328,7 +335,7 @@ class ManifestCoordinator:
             raise
 
     def delete_branch(self, name: str, record: BranchRecord | None) -> None:
-        """Remove the authority over the branch of a record. Its files are the caller's business."""
+        """Delete the record of a branch. The caller removes its files."""
         children = self.table.children(name)
         if children:
             text = f"`{name}` cannot be deleted: `{children[0]}` was created from it"

@@ -31,14 +31,14 @@ Queue = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Published:
-    """The commit that shows the change, and whether it was there before this call."""
+    """The commit with the change, and whether it existed before this call."""
 
     commit: Commit
     replayed: bool = False
     crowded: bool = False
     """True if the manifest has many small fragments."""
     unflushed: OmnigraphError | None = None
-    """Why the publish, which is visible, could not be flushed to disk as was asked for."""
+    """The reason why the visible publish could not be flushed to disk."""
 
 
 class ManifestBatchPublisher:

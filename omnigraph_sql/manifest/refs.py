@@ -11,14 +11,14 @@ from omnigraph_compiler.plain import plain_text
 from omnigraph_sql.errors import BadRequest, NotFound
 
 NAME_BYTES: Final = 200
-"""How long the name of a new branch may be as Lance writes it: escaped, and the escapes escaped again.
+"""The maximum length of a new branch's name as Lance writes it: escaped, and the escapes escaped again.
 
 The name of a file has at most 255 bytes. Lance adds `.json` and, while it writes, 39 more, and a fork of a table adds 11.
 """
 _LINEAGE_BYTES: Final = NAME_BYTES + 39
 """The same for a table branch or a lineage of the manifest, which add the end of an id."""
 _REFERENCE_BYTES: Final = 255 - len(".json")
-"""How long the name of any branch may be, escaped: longer ones name no file."""
+"""The maximum length of any branch's name, escaped: longer ones cannot name a file."""
 _COMMIT_BYTES: Final = 400
 _MOST_VERSIONS: Final = 2**63 - 1
 _BRANCH_HINT: Final = "list the branches of the graph"
@@ -38,7 +38,7 @@ def check_branch(branch: Any) -> str:
 
 
 def check_new_branch(branch: Any) -> str:
-    """A name that a new branch may have; whether it is free, others say."""
+    """Check that a name is valid for a new branch; it may be taken."""
     name = _text(branch, "branch", _NAME_HINT).strip()
     if not is_branch_name(name):
         raise BadRequest(f"{_short(name)} is not a branch name", hint=_NAME_HINT)

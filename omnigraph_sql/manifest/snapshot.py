@@ -18,7 +18,7 @@ KNOWN_TYPES = frozenset({"table", "table_version", "table_tombstone", "view", "s
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One table in a snapshot: where it is, and which version of it is visible."""
+    """One table in a snapshot: its path, and its visible version."""
 
     table_key: str
     """The key of the table."""
@@ -53,7 +53,7 @@ class Definition:
     table_key: str
     """The key: `view:SCHEMA.NAME` or `schema:NAME`."""
     revision: int
-    """How often it was defined or dropped."""
+    """The number of times that it was defined or dropped."""
     metadata: Mapping[str, Any] | None
     """Its definition."""
 
@@ -100,7 +100,7 @@ class Snapshot:
     tombstones: Mapping[str, int]
     """Versions at which tables were dropped, by key."""
     head: Intent | None
-    """What the newest commit of the branch says about itself; None before the first."""
+    """The members of the newest commit of the branch; None before the first."""
     unknown_types: frozenset[str]
     """Kinds of manifest rows that this release does not know."""
     stamp: int = 1
@@ -173,7 +173,7 @@ class Snapshot:
         return entry.version if entry else self.tombstones.get(table_key, 0)
 
     def expectation(self, table_key: str) -> Pin:
-        """What a write that relies on the present state of a table expects when it is published.
+        """Return the state that a write expects of a table when it is published.
 
         Args:
             table_key: the table, view or schema.
@@ -284,7 +284,9 @@ def advance(
     entries = {**base.dropped, **base.entries}
     for key, row in newest.items():
         if key not in entries or row["table_version"] >= entries[key].version:
-            entries[key] = _entry(key, locations, row)
+            if key not in locations:
+                raise Internal(f"the manifest shows a version of {key} but not where it is")
+            entries[key] = table_entry(key, locations[key], row)
     visible = {key: entries[key] for key in sorted(entries) if entries[key].version > tombstones.get(key, -1)}
     dropped = {key: entry for key, entry in entries.items() if key not in visible}
     return Snapshot(
@@ -305,12 +307,11 @@ def advance(
     )
 
 
-def _entry(key: str, locations: Mapping[str, str], row: Mapping[str, Any]) -> Entry:
-    if key not in locations:
-        raise Internal(f"the manifest shows a version of {key} but not where it is")
+def table_entry(key: str, path: str, row: Mapping[str, Any]) -> Entry:
+    """The version of a table that a row of the manifest describes."""
     return Entry(
         table_key=key,
-        path=locations[key],
+        path=path,
         version=row["table_version"],
         branch=row["table_branch"],
         row_count=row["row_count"],

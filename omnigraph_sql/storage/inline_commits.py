@@ -1,4 +1,4 @@
-"""Operations on tables that cannot be staged and take effect at once, each with the reason why it may."""
+"""Operations on tables that Lance cannot stage: they commit at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnigraph_sql.storage.tables import _SEAL, UNDO_OF, TableStorage
 
 
 class InlineCommitResidual:
-    """Operations whose bindings commit at once and cannot be staged. Each says why it is allowed to."""
+    """Operations whose bindings commit at once and cannot be staged. Each docstring says why that is safe."""
 
     def __init__(self, storage: TableStorage) -> None:
         self._storage = storage
@@ -36,8 +36,8 @@ class InlineCommitResidual:
     def cleanup_versions(self, removal: Removal) -> None:
         """Remove old versions and the files that only they name. Cleanup only: it makes no version, and none is undone.
 
-        Versions go before files, so that nobody opens one that has lost something. What is to go is written down first: the
-        files of a version that is gone are named by nothing else, should the process die here.
+        Versions are removed before files, so that no reader opens an incomplete version. The list of files is written first:
+        if the process dies here, only this list names the files of a removed version.
         """
         objects, note = self._storage.objects, note_of(removal.path)
         if not removal.is_empty:

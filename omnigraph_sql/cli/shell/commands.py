@@ -31,7 +31,7 @@ class Command:
     usage: str
     about: str
     takes: str
-    """What its argument is completed with; see `completion.Names`."""
+    """The kind of completions for its argument; see `completion.Names`."""
     run: Callable[[ShellSession, str], None]
 
 

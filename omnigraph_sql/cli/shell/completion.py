@@ -121,7 +121,7 @@ def _in_statement(before: str, after: str, names: Names) -> list[Proposal]:
 
 
 def _is_silent(last: ShellToken) -> bool:
-    """Whether the cursor stands in a text or in a comment."""
+    """True if the cursor is in a string or in a comment."""
     is_line = last.kind == "comment" and not last.text.endswith("*/")
     return is_line or last.kind in ("open_comment", "open_string")
 
@@ -201,7 +201,7 @@ def _sql(word: str, tokens: Sequence[ShellToken], ahead: Sequence[ShellToken], n
 
 
 def _in_from(tokens: Sequence[ShellToken]) -> bool:
-    """Whether a comma stands in a list of tables."""
+    """True if a comma is in a list of tables."""
     clauses = [token.text.lower() for token in tokens if token.text.lower() in _CLAUSES]
     return bool(clauses) and clauses[-1] == "from"
 

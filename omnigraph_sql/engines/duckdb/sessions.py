@@ -11,6 +11,7 @@ from duckdb import DuckDBPyConnection
 
 from omnigraph_sql.engines.duckdb.connections import keyboard_interrupts, remove_spills
 from omnigraph_sql.engines.duckdb.functions import CurrentResolver, create_functions
+from omnigraph_sql.engines.duckdb.typed_functions import create_typed_functions
 from omnigraph_sql.engines.duckdb.views import GraphViews
 from omnigraph_sql.sql.refs import StateRef
 from omnigraph_sql.sql.resolver import NameResolver, SqlSource
@@ -40,6 +41,7 @@ class AttachedDuckDBGraph:
         tables.create_all(resolver, resolver.schema_names())
         duck.execute(f"USE {quoted(catalog, schema)}")
         create_functions(duck, current, prefixes)
+        create_typed_functions(duck, current, prefixes)
 
 
 @keyboard_interrupts()
