@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
     from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.history.branch_changes import ChangeFeedPage
     from omnigraph_sql.history.branches import BranchInfo
+    from omnigraph_sql.history.commit_changes import CommitChanges
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.copies.copies import CopyResult
@@ -41,10 +43,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BranchInfo",
+    "ChangeFeedPage",
     "ChangeSet",
     "ChangeStats",
     "CleanupStat",
     "Commit",
+    "CommitChanges",
     "CopyResult",
     "Embedder",
     "EngineName",
@@ -83,11 +87,13 @@ _compat.check_versions()
 # The graph imports Arrow and Lance, which are slow to import; the version and the errors do not.
 _LAZY = {
     "BranchInfo": "history.branches",
+    "ChangeFeedPage": "history.branch_changes",
     "ChangeSet": "history.diff",
     "ChangeStats": "history.diff",
     "CleanupStat": "maintenance.cleanup",
     "Commit": "manifest.journal",
     "CopyResult": "maintenance.copies.copies",
+    "CommitChanges": "history.commit_changes",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
     "Explanation": "explanation",

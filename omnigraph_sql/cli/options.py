@@ -195,6 +195,18 @@ def write_options(command: F) -> F:
     return click.option("--as", "actor", metavar="ACTOR", help="Who is recorded as the author.")(command)
 
 
+def change_options(command: F) -> F:
+    """Which changes are shown: by kind, type and operation."""
+    decorators = [
+        click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only node or edge; may be repeated."),
+        click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated."),
+        click.option("--op", "ops", multiple=True, metavar="OP", help="Only insert, update or delete; may be repeated."),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
 def query_options(command: F) -> F:
     """Options of a read query: its source, its parameters and the state of the graph."""
     decorators = [

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -61,10 +62,13 @@ if TYPE_CHECKING:
     from omnigraph_sql.engines.duckdb.sessions import DuckDBPyConnection
     from omnigraph_sql.explanation import Explanation
     from omnigraph_sql.foreign.model import ForeignTable
+    from omnigraph_sql.graph.changes import GraphChanges
     from omnigraph_sql.graph.checks import DataCheck
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
+    from omnigraph_sql.history.branch_changes import ChangeFeedPage
     from omnigraph_sql.history.branches import BranchInfo
+    from omnigraph_sql.history.commit_changes import CommitChanges
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.copies.copies import CopyResult
@@ -94,6 +98,8 @@ def _embedder(name: str, value: Any) -> Any:
 
 
 _EMBEDDER = optional(_embedder)
+_CHANGES = {"kinds": optional(texts), "types": optional(texts), "ops": optional(texts)}
+_PAGE = whole(1, 8192)
 _LIMITS = {"timeout": optional(number), "memory_limit": optional(whole())}
 
 
@@ -1402,7 +1408,7 @@ class Graph:
         self._store.coordinator.require_same_graph()
         return self._store.coordinator.commit(commit_id)
 
-    @checked(kinds=optional(texts), types=optional(texts), ops=optional(texts))
+    @checked(images=flag, **_CHANGES)
     def diff(
         self,
         start: str,
@@ -1411,6 +1417,7 @@ class Graph:
         kinds: Collection[str] | None = None,
         types: Collection[str] | None = None,
         ops: Collection[str] | None = None,
+        images: bool = False,
     ) -> ChangeSet:
         """The entities that were inserted, updated and deleted between two states.
 
@@ -1420,6 +1427,7 @@ class Graph:
             kinds: only these kinds: `node`, `edge`.
             types: only these types.
             ops: only these operations: `insert`, `update`, `delete`.
+            images: also read the changed entities, as they were and as they are.
 
         Returns:
             The changes, with counts.
@@ -1437,7 +1445,152 @@ class Graph:
         from omnigraph_sql.history.diff import ChangeFilter, diff
 
         wanted = ChangeFilter(kinds, types, ops)
-        return diff(self._store.storage, self._store.catalog, self._state(start), self._state(end), wanted)
+        states = self._state(start), self._state(end)
+        return diff(self._store.storage, self._store.catalog, *states, wanted, has_images=images)
+
+    @cached_property
+    def _changes(self) -> GraphChanges:
+        from omnigraph_sql.graph.changes import GraphChanges
+
+        return GraphChanges(self._store)
+
+    @checked(page_token=optional(text), limit=optional(_PAGE), **_CHANGES)
+    def commit_changes(
+        self,
+        commit_id: str,
+        *,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+        limit: int | None = None,
+        page_token: str | None = None,
+    ) -> CommitChanges:
+        """The exact changes that a commit made to the state of its first parent, with the values before and after them.
+
+        A commit that only rewrote tables, such as one that built indexes, has none.
+
+        Args:
+            commit_id: the commit.
+            kinds: only these kinds: `node`, `edge`.
+            types: only these types.
+            ops: only these operations: `insert`, `update`, `delete`.
+            limit: how many changes a page has at most, up to 8192; without it all of them come at once.
+            page_token: `next_page_token` of the page before, for the same commit and filter.
+
+        Returns:
+            The changes, and what is known about the commit. The last of several pages may be empty.
+
+        Raises:
+            NotFound: there is no such commit, or its branch was deleted.
+            CommitHasNoParent: it is the first commit of the graph.
+            SchemaBoundary: a type that it changed had other properties before it.
+            ChangeFeedGap: a cleanup removed rows of it or of its parent.
+            CursorRejected: the page token belongs to another graph, commit or filter, or is none.
+            BadRequest: a filter names nothing that there is.
+
+        Example:
+            >>> last = graph.commits()[0].graph_commit_id
+            >>> page = graph.commit_changes(last, kinds=["node"], limit=1)
+            >>> page.changes[0].after
+            {'type': 'Port', 'data': {'id': 'DEDUI', 'code': 'DEDUI', 'name': 'Duisburg'}}
+            >>> rest = graph.commit_changes(last, kinds=["node"], page_token=page.next_page_token)
+            >>> [change.id for change in rest.changes], rest.next_page_token
+            (['NLRTM'], None)
+        """
+        from omnigraph_sql.history.diff import ChangeFilter
+
+        return self._changes.of_commit(commit_id, ChangeFilter(kinds, types, ops), page_token, limit)
+
+    @checked(cursor=optional(text), page_token=optional(text), start=optional(text), limit=optional(_PAGE), **_CHANGES)
+    def changes(
+        self,
+        branch: str = MAIN,
+        *,
+        cursor: str | None = None,
+        start: str | None = None,
+        page_token: str | None = None,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+        limit: int | None = None,
+    ) -> ChangeFeedPage:
+        """Poll the change feed of a branch: its commits along first parents, oldest first, each with its changes.
+
+        Keep the cursor of a page when its commits are dealt with, and begin the next poll with it. A consumer that stops
+        before that gets them again; none is left out. Commits that changed no entity move the cursor and are not listed.
+
+        Args:
+            branch: the branch.
+            cursor: where the last poll ended: of the same graph, branch and filter.
+            start: where to begin without a cursor: `now`, which is the default, `beginning`, or `after:COMMIT`.
+            page_token: `next_page_token` of the page before, of the same poll.
+            kinds: only these kinds: `node`, `edge`.
+            types: only these types.
+            ops: only these operations: `insert`, `update`, `delete`.
+            limit: how many changes a page has at most, up to 8192; the last commit of the page may then be incomplete.
+                Without it all commits are whole. A page looks at 128 commits at most.
+
+        Returns:
+            The commits, the cursor after those that are complete, and the token of the next page if the poll has one.
+
+        Raises:
+            NotFound: there is no such branch or commit.
+            ChangeFeedGap: a cleanup removed rows of the next commit; a `baseline` begins anew.
+            SchemaBoundary: a type that the next commit changed had other properties before it.
+            CursorRejected: the cursor or token belongs to another graph, branch or filter, or is none, or the branch
+                was deleted.
+            BadRequest: a filter or `start` names nothing that there is.
+
+        Example:
+            >>> feed = graph.changes(start="beginning")
+            >>> [(commit.message, len(commit.changes)) for commit in feed.blocks]
+            [('first ports', 3)]
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            >>> [change.id for commit in graph.changes(cursor=feed.cursor).blocks for change in commit.changes]
+            ['GBFXT']
+        """
+        from omnigraph_sql.history.branch_changes import FeedRequest
+        from omnigraph_sql.history.diff import ChangeFilter
+
+        wanted = ChangeFilter(kinds, types, ops)
+        request = FeedRequest(branch=branch, wanted=wanted, cursor=cursor, page_token=page_token, start=start, limit=limit)
+        return self._changes.of_branch(request)
+
+    @checked(**_CHANGES)
+    def baseline(
+        self,
+        branch: str = MAIN,
+        *,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+    ) -> Iterator[str]:
+        """The present state of a branch for a consumer that begins or has lost its place, and the cursor to go on from.
+
+        Args:
+            branch: the branch.
+            kinds: only these kinds, here and in the feed that goes on from it.
+            types: only these types, here and in that feed.
+            ops: only these operations, in that feed.
+
+        Returns:
+            One JSON text for each load record, as `export` gives them, of one state; and a last one, `{"baseline":
+            {"snapshot_commit_id": ..., "resume_cursor": ...}}`, with the cursor for `changes`.
+
+        Raises:
+            NotFound: there is no such branch.
+            BadRequest: a filter names nothing that there is.
+
+        Example:
+            >>> import json
+            >>> *records, last = graph.baseline()
+            >>> resume = json.loads(last)["baseline"]["resume_cursor"]
+            >>> len(records), graph.changes(cursor=resume).blocks
+            (3, ())
+        """
+        from omnigraph_sql.history.diff import ChangeFilter
+
+        return self._changes.baseline(branch, ChangeFilter(kinds, types, ops))
 
     @checked(type_name=text)
     def history_of(

@@ -207,7 +207,11 @@ class ManifestCoordinator:
         return commit
 
     def at_commit(self, commit_id: str) -> Snapshot:
-        commit = self.commit(commit_id)
+        return self.at_recorded(self.commit(commit_id))
+
+    def at_recorded(self, commit: Commit) -> Snapshot:
+        """The snapshot that a commit made, without looking the commit up."""
+        commit_id = commit.graph_commit_id
         snapshot = self.at_version(commit.manifest_branch or MAIN, commit.manifest_version)
         if snapshot.head is not None and snapshot.head.graph_commit_id != commit_id:
             # The manifest was restored from an older copy, and its versions were counted on from there.

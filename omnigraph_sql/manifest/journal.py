@@ -191,6 +191,11 @@ class CommitGraph:
             self._read, self._read_rows = commits, count + len(rows)
         return dict(commits)
 
+    def since(self, manifest_version: int) -> dict[str, Commit]:
+        """The recorded commits, of all branches, with this manifest version or a later one, by their ids."""
+        rows = self._log.read(f"manifest_version >= {manifest_version}")
+        return {row["graph_commit_id"]: Commit(**row) for row in rows}
+
     def history(self, head: str, unrecorded: Commit | None = None) -> list[Commit]:
         """Everything reachable from a commit, newest first; a commit never stands before its children.
 

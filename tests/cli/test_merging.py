@@ -116,7 +116,8 @@ def test_a_dry_run_changes_nothing(graph: Path) -> None:
 
 
 def test_conflicts_are_coloured_on_a_terminal(divergent: Path) -> None:
-    screen = on_a_terminal("branch", "merge", str(divergent), "draft", "--dry-run", "--quiet")
+    words = ("branch", "merge", str(divergent), "draft", "--dry-run", "--quiet")
+    screen = on_a_terminal("stdout", *words, cwd=divergent.parent)
 
     assert "\x1b[1;31mDivergentUpdate\x1b[0m" in screen
     assert "\x1b[32m    ours   \x1b[0m30.0" in screen

@@ -94,6 +94,11 @@ def _changed_branch(world: World) -> str:
     return name
 
 
+def _last_commit(world: World) -> Arguments:
+    world.graph.load(world.record(), mode="merge")
+    return {"commit": world.graph.commits()[0].graph_commit_id}
+
+
 def _commit_elsewhere(world: World) -> str:
     return world.graph.commits(_changed_branch(world))[0].graph_commit_id
 
@@ -152,17 +157,33 @@ def _request(world: World) -> Arguments:
 _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "answer": _request,
     "attach": lambda world: {"session": _session(world), "alias": world.name()},
+    "baseline": lambda world: {"kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
     "branches": _none,
+    "changes": lambda world: {"start": "beginning", "kinds": ["node"], "types": ["Port"], "ops": ["insert"], "limit": 10},
     "cherry_pick": lambda world: {"commit": _commit_elsewhere(world)},
     "cleanup": lambda world: {"keep": 5, "older_than": "7d", "dry_run": True},
     "commit": lambda world: {"commit_id": world.graph.snapshot().commit_id},
+    "commit_changes": lambda world: {
+        "commit_id": world.graph.snapshot().commit_id,
+        "kinds": ["node"],
+        "types": ["Port"],
+        "ops": ["insert"],
+        "limit": 10,
+    },
     "commits": _none,
     "create_branch": lambda world: {"name": world.name()},
     "damaged_branches": _none,
     "datafusion": lambda world: {"memory_limit": 1 << 28},
     "delete_branch": _fresh_branch,
     "delete_tag": _fresh_tag,
-    "diff": lambda world: {"start": "main", "end": "main", "kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
+    "diff": lambda world: {
+        "start": "main",
+        "end": "main",
+        "kinds": ["node"],
+        "types": ["Port"],
+        "ops": ["insert"],
+        "images": True,
+    },
     "discard": lambda world: {"staged": world.staged()},
     "discard_abandoned": _keyed,
     "duckdb": lambda world: {"memory_limit": 1 << 28},
@@ -206,7 +227,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "register": _csv,
     "restore": lambda world: {"ref": world.graph.snapshot().commit_id},
     "result_schema": lambda world: {"source": READ},
-    "revert": lambda world: {"commit": world.graph.load(world.record(), mode="merge").commit.graph_commit_id},
+    "revert": _last_commit,
     "snapshot": _none,
     "sql": lambda world: {
         "text": _STATED,
@@ -226,9 +247,10 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "use_queries": lambda world: {"files": world.work / "ports.gq"},
 }
 _READS = {
-    "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
-    "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published", "query", "recoveries",
-    "register", "result_schema", "snapshot", "sql", "tags", "unregister", "use_checks", "use_project", "use_queries",
+    "answer", "attach", "baseline", "branches", "changes", "commit", "commit_changes", "commits", "damaged_branches",
+    "datafusion", "diff", "duckdb", "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published",
+    "query", "recoveries", "register", "result_schema", "snapshot", "sql", "tags", "unregister", "use_checks", "use_project",
+    "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {
     "append": lambda world: {**_notes(world), "data": world.table()},
