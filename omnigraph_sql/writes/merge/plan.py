@@ -20,7 +20,7 @@ from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.merge.conflicts import MergeConflict, ordered
 from omnigraph_sql.writes.merge.frame import MergeFrame, type_key
 from omnigraph_sql.writes.merge.image import image_conflicts, stored_rows, value_conflicts
-from omnigraph_sql.writes.merge.relations import changed_relations, definition_change, table_write
+from omnigraph_sql.writes.merge.relations import changed_relations, definition_change, required_keys, table_write
 from omnigraph_sql.writes.merge.resolution import MergeDecision, MergeResolution
 from omnigraph_sql.writes.merge.row_states import OURS, THEIRS, RowStates, row_conflicts
 from omnigraph_sql.writes.mutation_values import rows_table, stored
@@ -55,7 +55,7 @@ class MergePlan:
     @property
     def reads(self) -> frozenset[str]:
         """Everything that the plan was made from."""
-        return frozenset([*self.frame.states, *self.taken])
+        return frozenset([*self.frame.states, *required_keys(self.taken)])
 
 
 def plan_merge(frame: MergeFrame, resolution: MergeResolution, *, by_column: bool) -> MergePlan:
@@ -71,12 +71,12 @@ def plan_merge(frame: MergeFrame, resolution: MergeResolution, *, by_column: boo
     if not decider.open:
         resolution.check_used()
     plan = MergePlan(frame=frame, conflicts=ordered(decider.open), taken=tuple(taken), resolved=decider.resolved)
-    for key, states in frame.states.items():
+    for table, states in frame.states.items():
         present = states.ours.is_present
         put = states.is_put
         counts = (int((put & ~present).sum()), int((put & present).sum()), int(states.is_removed.sum()))
         if any(counts):
-            plan.counts[key] = TypeChanges(inserts=counts[0], updates=counts[1], deletes=counts[2])
+            plan.counts[table] = TypeChanges(inserts=counts[0], updates=counts[1], deletes=counts[2])
     return plan
 
 
@@ -111,10 +111,12 @@ class _Decider:
                 self._apply(states, row, decision)
                 self.resolved += 1
 
-    def decide_relations(self) -> Iterator[TableKey]:
+    def decide_relations(self) -> list[TableKey]:
+        """The relations that become those of the source."""
+        taken: set[TableKey] = set()
         for relation in changed_relations(self.frame):
             if relation.conflict is None:
-                yield relation.key
+                taken |= {relation.key, *relation.along}
                 continue
             decision = self.resolution.decide(relation.conflict)
             if decision is None:
@@ -125,7 +127,8 @@ class _Decider:
                 raise BadRequest(text, hint="take `ours` or `theirs`")
             self.resolved += 1
             if decision.take == THEIRS:
-                yield relation.key
+                taken |= {relation.key, *relation.along}
+        return sorted(taken)
 
     def decide_image(self) -> None:
         """Decide conflicts of the merged graph until there are none, or none that can be decided."""
