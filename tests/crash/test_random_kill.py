@@ -13,7 +13,8 @@ from tests import stores
 from tests.concurrency.workers import Team, Worker, team
 from tests.simulation.drawing import draw
 from tests.simulation.engine import observe
-from tests.simulation.model import SCHEMA, Model, Operation, Refused
+from tests.simulation.model import Model, Operation
+from tests.simulation.state import SCHEMA, Refused
 from tests.stores import Place
 
 WRITES = 8

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from omnigraph_sql.choices import LoadMode
+from tests.simulation.merging import Decisions, Side
 from tests.simulation.model import (
-    ENDS,
     AppendRows,
     CreateBranch,
     CreateTable,
@@ -17,13 +18,18 @@ from tests.simulation.model import (
     Drop,
     Insert,
     Load,
+    Merge,
     Model,
     Operation,
+    Pick,
     Record,
     Remove,
     Rename,
+    Restore,
+    Revert,
     SetAge,
 )
+from tests.simulation.state import ENDS, Clash, Refused
 
 PEOPLE = [f"p{number}" for number in range(8)]
 TEAMS = ["red", "blue", "green"]
@@ -41,6 +47,8 @@ def draw(random: Random, model: Model) -> Operation:
         (8, lambda random, model: CreateBranch(random.choice(BRANCHES), random.choice(sorted(model.branches)))),
         (5, lambda random, _: DeleteBranch(random.choice(BRANCHES))),
         (27, _relational),
+        (26, _merge),
+        (12, _replay),
     ]
     (chosen,) = random.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])
     return chosen(random, model)
@@ -63,6 +71,50 @@ def _load(random: Random, model: Model) -> Load:
         if random.random() < chance:
             records += _edges(random, edge, [*sorted(here["Person"]), *people])
     return Load(branch, mode, tuple(records or [Record("Person", random.choice(PEOPLE), 9)]))
+
+
+def _merge(random: Random, model: Model) -> Merge:
+    source, target = random.choice(sorted(model.branches)), _branch(random, model)
+    merge = Merge(source, target, delete=random.random() < 0.2)
+    return replace(merge, decisions=_decisions(random, model, merge))
+
+
+def _replay(random: Random, model: Model) -> Revert | Pick | Restore:
+    source, target = (random.choice(sorted(model.branches)) for _ in range(2))
+    kind = random.choice(["revert", "pick", "restore"])
+    of = target if kind == "revert" else source
+    back = min(int(random.expovariate(0.5)), len(model.chain(of)) - 1)
+    if kind == "restore":
+        return Restore(source, back, target)
+    replay = Revert(target, back) if kind == "revert" else Pick(source, back, target)
+    return replace(replay, decisions=_decisions(random, model, replay))
+
+
+def _decisions(random: Random, model: Model, operation: Merge | Revert | Pick) -> Decisions:
+    """Decisions about the conflicts that there are: of all, of some, or none; seldom about one that there is not."""
+    clashes: tuple[Clash, ...] = ()
+    try:
+        model.after(operation)
+    except Refused as refused:
+        clashes = refused.clashes
+    about: dict[str | tuple[str, str], Side] = {}
+    if random.random() < 0.7:
+        for clash in clashes:
+            names: list[str | tuple[str, str]] = [clash.type, clash.kind]
+            if not clash.type.startswith("main."):
+                names += clash.members
+            if clash.id is not None:
+                names += [(clash.type, clash.id)] * 3
+            about[random.choice(names)] = _side(random)
+    if random.random() < 0.3:
+        about["*"] = _side(random)
+    if random.random() < 0.03:
+        about["Person", random.choice(PEOPLE)] = _side(random)
+    return tuple(about.items())
+
+
+def _side(random: Random) -> Side:
+    return random.choice(["ours", "theirs"])
 
 
 def _edges(random: Random, edge: str, people: list[str]) -> list[Record]:

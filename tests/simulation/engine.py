@@ -9,11 +9,12 @@ import lance
 import pyarrow as pa
 
 import omnigraph_sql as og
+from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import relations
 from tests.crash.world import place_of
+from tests.simulation.merging import Decisions
 from tests.simulation.model import (
     AppendRows,
-    Branch,
     CreateBranch,
     CreateTable,
     DefineView,
@@ -22,12 +23,16 @@ from tests.simulation.model import (
     Drop,
     Insert,
     Load,
+    Merge,
     Operation,
+    Pick,
     Remove,
     Rename,
+    Restore,
+    Revert,
     SetAge,
-    empty,
 )
+from tests.simulation.state import Branch, empty
 from tests.stores import Place
 
 INSERT = "query q($name: String, $age: I32?) { insert Person { name: $name, age: $age } }"
@@ -52,9 +57,34 @@ def perform(graph: og.Graph, operation: Operation) -> str | None:
             graph.create_branch(name, base)
         case DeleteBranch(name):
             graph.delete_branch(name)
+        case Merge(source, branch, decisions, delete):
+            return _id(graph.merge(source, branch, resolve=_resolve(decisions), delete_source=delete).commit)
+        case Revert(branch, back, decisions):
+            commit = chain(graph, branch)[back].graph_commit_id
+            return _id(graph.revert(commit, branch=branch, resolve=_resolve(decisions)).commit)
+        case Pick(source, back, branch, decisions):
+            commit = chain(graph, source)[back].graph_commit_id
+            return _id(graph.cherry_pick(commit, branch=branch, resolve=_resolve(decisions)).commit)
+        case Restore(source, back, branch):
+            return _id(graph.restore(chain(graph, source)[back].graph_commit_id, branch=branch).commit)
         case _:
             return _id(_perform_relational(graph, operation))
     return None
+
+
+def _resolve(decisions: Decisions) -> dict[Any, str] | None:
+    return dict(decisions) or None
+
+
+def chain(graph: og.Graph, branch: str) -> list[Commit]:
+    """The commits of a branch from its head down, over first parents, without those that undo what a crash left."""
+    commits = {commit.graph_commit_id: commit for commit in graph.commits(branch)}
+    commit = commits[graph.snapshot(branch=branch).commit_id]
+    line = [commit]
+    while commit.parent_commit_id is not None:
+        commit = commits[commit.parent_commit_id]
+        line.append(commit)
+    return [commit for commit in line if not (commit.message or "").startswith("undo of ")]
 
 
 def _perform_relational(graph: og.Graph, operation: Operation) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import EdgeType, NodeType
-from omnigraph_sql.history.row_changes import version_changes
+from omnigraph_sql.history.row_changes import RowChanges, version_changes
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.table_keys import TableKey
@@ -81,23 +81,26 @@ class MergeFrame:
     def _cross(self, key: str, states: RowStates, crossing: CrossBases) -> None:
         """Compare each row with the base that has the newest of it."""
 
-        def changed(before: Snapshot, after: Snapshot) -> pa.Array:
-            return version_changes(self.store.storage, before.entries.get(key), after.entries.get(key)).changed.ids
+        def changed(before: Snapshot, after: Snapshot) -> RowChanges:
+            return version_changes(self.store.storage, before.entries.get(key), after.entries.get(key)).changed
 
         def among(ids: pa.Array) -> Mask:
             return np.asarray(pc.is_in(states.ids, value_set=ids).to_numpy(zero_copy_only=False), np.bool_)
 
-        newest = [among(changed(crossing.start, base)) for base in self.bases]
+        news = [changed(crossing.start, base) for base in self.bases]
+        newest = [among(rows.ids) for rows in news]
         for number, base in enumerate(self.bases[1:], 1):
             is_newest = newest[number] & ~newest[0]
             if is_newest.any():
-                states.compare(is_newest, among(changed(base, self.ours)), among(changed(base, self.theirs)))
-        contested = np.zeros(len(states.ids), np.bool_)
+                ours, theirs = (among(changed(base, side).ids) for side in (self.ours, self.theirs))
+                states.compare(is_newest, ours, theirs, ~among(news[number].ids.filter(pa.array(news[number].deleted))))
         for first, second in combinations(range(len(self.bases)), 2):
             both = newest[first] & newest[second]
             if both.any():
-                contested |= both & among(changed(self.bases[first], self.bases[second]))
-        states.compare(contested, contested, contested)
+                contested = both & among(changed(self.bases[first], self.bases[second]).ids)
+                states.compare(
+                    contested, contested, contested, ~among(news[first].ids.filter(pa.array(news[first].inserted)))
+                )
 
     def adoptable(self, key: str) -> Entry | None:
         """The version of the source, if the target can show it as it is: both lie on one lineage, and ours did not move."""

@@ -132,7 +132,7 @@ class _Decider:
 
     def decide_image(self) -> None:
         """Decide conflicts of the merged graph until there are none, or none that can be decided."""
-        while conflicts := image_conflicts(self.frame):
+        while conflicts := ordered(image_conflicts(self.frame)):
             settled = [conflict for conflict in conflicts if self._settle(conflict)]
             self.resolved += len(settled)
             if not settled:
@@ -150,7 +150,8 @@ class _Decider:
             row = states.index(row_id)
             if row is None or states.decided[row]:
                 continue
-            own = decision if row_id == decision.id or decision.values is None else replace(decision, values=None)
+            is_named = row_id == decision.id and decision.type_name in (None, TableKey(key).name)
+            own = decision if is_named or decision.values is None else replace(decision, values=None)
             self._apply(states, row, own)
             is_settled = True
         return is_settled

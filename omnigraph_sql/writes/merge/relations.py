@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph_sql.history.row_changes import equal_rows
+from omnigraph_sql.history.row_multisets import have_equal_rows
 from omnigraph_sql.manifest.changes import DefinitionChange, Tombstone
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.table_names import table_path
-from omnigraph_sql.storage.version_difference import gathered, portions, row_difference, rows_at
+from omnigraph_sql.storage.version_difference import row_difference, rows_at
 from omnigraph_sql.table_keys import TableKey
 from omnigraph_sql.writes.checks.pending_graph import TableRows, plain
 from omnigraph_sql.writes.load.spool import Workspace
@@ -58,7 +58,7 @@ def _taken_over(frame: MergeFrame, key: TableKey) -> RelationMerge:
         return RelationMerge(key=key)
     if schema := _missing_schema(frame, key):
         text = f"the schema of {key} was dropped on the other side"
-        is_new = _content(frame.base, schema[0]) is None  # then it comes along by itself
+        is_new = _base_content(frame, schema[0])[0] is None  # then it comes along by itself
         return RelationMerge(key=key, conflict=None if is_new else _divergent(key, text), along=schema)
     other = _namesake(frame, key)
     text = f"{key} has the name of {other}, which the other side has"
@@ -111,24 +111,18 @@ def _is_same(frame: MergeFrame, one: object, other: object) -> bool:
     if not schema.equals(storage.schema(second)):
         return False
     difference = row_difference(storage, first, second)
-    if len(difference.old) != len(difference.new):
-        return False
-    # A merge writes rows in their order, so what it has copied is equal place by place.
-    for part in portions(storage, first, schema.names, len(difference.old)):
-        rows = (
-            gathered(storage, handle, schema.names, positions[part])
-            for handle, positions in ((first, difference.old), (second, difference.new))
-        )
-        if not equal_rows(*rows).all():
-            return False
-    return True
+    return have_equal_rows(storage, (first, difference.old), (second, difference.new))
 
 
 def _kept_relations(frame: MergeFrame, schema: TableKey) -> tuple[TableKey, ...]:
     """What the target created or changed in a schema that the source dropped."""
     members = (key for key in sorted({*_keys(frame.ours)}) if key.kind != "schema" and _schema_of(key) == schema)
-    contents = ((key, _content(frame.base, key), _content(frame.ours, key)) for key in members)
-    return tuple(key for key, base, ours in contents if ours is not None and not _is_same(frame, base, ours))
+    contents = ((key, _base_content(frame, key), _content(frame.ours, key)) for key in members)
+    return tuple(
+        key
+        for key, (base, is_contested), ours in contents
+        if ours is not None and (is_contested or not _is_same(frame, base, ours))
+    )
 
 
 def _obstacles(frame: MergeFrame, key: TableKey) -> tuple[TableKey, ...]:
@@ -152,7 +146,8 @@ def _namesake(frame: MergeFrame, key: TableKey) -> TableKey | None:
     """A view of the name of a table, or the reverse, that the target created or changed."""
     other = _other_kind(key)
     ours = _content(frame.ours, other)
-    return other if ours is not None and not _is_same(frame, _content(frame.base, other), ours) else None
+    base, is_contested = _base_content(frame, other)
+    return other if ours is not None and (is_contested or not _is_same(frame, base, ours)) else None
 
 
 def _schema_of(key: TableKey) -> TableKey:

@@ -39,7 +39,11 @@ class MergeDecision:
 
 @dataclass(kw_only=True)
 class MergeResolution:
-    """All decisions of a merge. The most precise one holds: of the row, then the kind within a type, the type, the kind."""
+    """All decisions of a merge.
+
+    The most precise one holds: about the row of the conflict, about another row that it is about, about the kind within a
+    type, the type, the kind; of two that are equally precise the later one.
+    """
 
     decisions: tuple[MergeDecision, ...] = ()
     used: set[int] = field(default_factory=set)
@@ -71,23 +75,19 @@ class MergeResolution:
 
 def _rank(decision: MergeDecision, conflict: MergeConflict) -> int | None:
     """How precisely a decision names a conflict; None if it is about others."""
-    rank = 0
-    for wanted, actual, weight in (
-        (decision.kind, conflict.kind, 1),
-        (decision.type_name, conflict.type_name, 2),
-        (decision.id, conflict.id, 4),
-    ):
-        if wanted is None:
-            continue
-        if wanted != actual and not (weight == 4 and _is_member(decision, conflict)):
-            return None
-        rank += weight
-    return rank
+    if decision.kind not in (None, conflict.kind):
+        return None
+    is_own = decision.type_name in (None, conflict.type_name) and decision.id in (None, conflict.id)
+    if not is_own and not _is_member(decision, conflict):
+        return None
+    is_named = is_own and decision.id is not None
+    weights = ((decision.kind, 1), (decision.type_name, 2), (decision.id, 4))
+    return sum(weight for name, weight in weights if name is not None) + (8 if is_named else 0)
 
 
 def _is_member(decision: MergeDecision, conflict: MergeConflict) -> bool:
-    """True if a decision names another row that a conflict is about."""
-    return any(
+    """True if a decision names one of the rows that a conflict is about."""
+    return decision.id is not None and any(
         row_id == decision.id and decision.type_name in (None, TableKey(key).name) for key, row_id in conflict.members
     )
 

@@ -76,6 +76,8 @@ class RowStates:
     """Which rows the target changed since the base that they are compared with."""
     theirs_edited: Mask
     """As `ours_edited`, for the source."""
+    is_old: Mask
+    """Which rows that base has."""
     is_crossed: Mask
     """Which rows are compared with another base than the one whose positions are known."""
     outcome: npt.NDArray[np.int8]
@@ -86,8 +88,9 @@ class RowStates:
     """Merged rows with values of their own; later ones replace earlier ones."""
     _places: dict[str, int] = field(default_factory=dict)
 
-    def compare(self, rows: Mask, ours: Mask, theirs: Mask) -> None:
-        """Compare rows with another base, since which these were changed."""
+    def compare(self, rows: Mask, ours: Mask, theirs: Mask, is_old: Mask) -> None:
+        """Compare rows with another base, which has those of `is_old`, and since which those of the others were changed."""
+        self.is_old = np.where(rows, is_old, self.is_old)
         self.ours_edited = np.where(rows, ours, self.ours_edited)
         self.theirs_edited = np.where(rows, theirs, self.theirs_edited)
         self.is_crossed = self.is_crossed | rows
@@ -230,6 +233,7 @@ def row_states(ours: VersionChanges, theirs: VersionChanges) -> RowStates:
         theirs=Side(changes=theirs, old=old, new=their_side[1], is_changed=their_side[2]),
         ours_edited=our_side[2],
         theirs_edited=their_side[2],
+        is_old=old != ABSENT,
         is_crossed=np.zeros(total, np.bool_),
         outcome=outcome,
         decided=np.zeros(total, np.bool_),
@@ -249,7 +253,7 @@ def row_conflicts(storage: TableStorage, states: RowStates, *, by_column: bool) 
     """Rows that both sides changed in different ways. With `by_column`, edits of different properties are put together."""
     both = np.flatnonzero(states.ours_edited & states.theirs_edited)
     ours, theirs = states.ours.is_present[both], states.theirs.is_present[both]
-    is_old = states.ours.old[both] != ABSENT
+    is_old = states.is_old[both]
     rows: list[int] = []
     kinds: list[str] = []
     properties: list[tuple[str, ...]] = []
