@@ -31,7 +31,7 @@ from tests.simulation.model import (
 )
 from tests.simulation.state import ENDS, Clash, Refused
 
-PEOPLE = [f"p{number}" for number in range(8)]
+PEOPLE = [f"p{number}" for number in range(6)]
 TEAMS = ["red", "blue", "green"]
 BRANCHES = ["draft", "test", "team/a"]
 TABLES = ["orders", "items"]
@@ -44,14 +44,20 @@ def draw(random: Random, model: Model) -> Operation:
         (12, lambda random, model: Insert(_branch(random, model), random.choice(PEOPLE), random.choice([None, 1, 2]))),
         (10, lambda random, model: SetAge(_branch(random, model), random.choice(PEOPLE), random.randrange(100))),
         (8, lambda random, model: Remove(_branch(random, model), random.choice(PEOPLE))),
-        (8, lambda random, model: CreateBranch(random.choice(BRANCHES), random.choice(sorted(model.branches)))),
-        (5, lambda random, _: DeleteBranch(random.choice(BRANCHES))),
+        (8 if len(model.branches) > 2 else 24, _branch_off),
+        (3, lambda random, _: DeleteBranch(random.choice(BRANCHES))),
         (27, _relational),
-        (26, _merge),
+        (30 if len(model.branches) > 1 else 1, _merge),
         (12, _replay),
     ]
     (chosen,) = random.choices([kind for _, kind in kinds], [weight for weight, _ in kinds])
     return chosen(random, model)
+
+
+def _branch_off(random: Random, model: Model) -> CreateBranch:
+    free = [name for name in BRANCHES if name not in model.branches]
+    names = free if free and random.random() < 0.8 else BRANCHES
+    return CreateBranch(random.choice(names), random.choice(sorted(model.branches)))
 
 
 def _branch(random: Random, model: Model) -> str:
@@ -74,8 +80,10 @@ def _load(random: Random, model: Model) -> Load:
 
 
 def _merge(random: Random, model: Model) -> Merge:
-    source, target = random.choice(sorted(model.branches)), _branch(random, model)
-    merge = Merge(source, target, delete=random.random() < 0.2)
+    source, target = random.choice(sorted(model.branches)), random.choice(sorted(model.branches))
+    if source == target and random.random() < 0.95:
+        target = random.choice([name for name in sorted(model.branches) if name != source] or ["main"])
+    merge = Merge(source, target, delete=random.random() < 0.08)
     return replace(merge, decisions=_decisions(random, model, merge))
 
 

@@ -24,6 +24,7 @@ from tests.simulation.model import (
     Insert,
     Load,
     Merge,
+    Model,
     Operation,
     Pick,
     Remove,
@@ -77,14 +78,35 @@ def _resolve(decisions: Decisions) -> dict[Any, str] | None:
 
 
 def chain(graph: og.Graph, branch: str) -> list[Commit]:
-    """The commits of a branch from its head down, over first parents, without those that undo what a crash left."""
+    """The commits of a branch from its head down, over first parents."""
     commits = {commit.graph_commit_id: commit for commit in graph.commits(branch)}
     commit = commits[graph.snapshot(branch=branch).commit_id]
     line = [commit]
     while commit.parent_commit_id is not None:
         commit = commits[commit.parent_commit_id]
         line.append(commit)
-    return [commit for commit in line if not (commit.message or "").startswith("undo of ")]
+    return line
+
+
+def undone(graph: og.Graph, model: Model) -> list[str] | None:
+    """The branches to which recovery has added commits, by which it undid what a crash left; None if there are others."""
+    branches = []
+    for branch in model.branches:
+        line = chain(graph, branch)
+        more = len(line) - len(model.chain(branch))
+        if more < 0 or not all((commit.message or "").startswith("undo of ") for commit in line[:more]):
+            return None
+        branches += [branch] * more
+    return branches
+
+
+def caught_up(graph: og.Graph, model: Model) -> Model:
+    """The model with the commits by which recovery has undone what a crash left."""
+    branches = undone(graph, model)
+    assert branches is not None, "there are other commits than the model has"
+    for branch in branches:
+        model = model.restated(branch)
+    return model
 
 
 def _perform_relational(graph: og.Graph, operation: Operation) -> Any:

@@ -221,6 +221,12 @@ class Model:
                     new._publish(operation.branch)
         return new
 
+    def restated(self, branch: str) -> Model:
+        """The model with a commit that changes nothing, such as the undo of a crashed write."""
+        new = replace(self, heads=dict(self.heads))
+        new._publish(branch)
+        return new
+
     def chain(self, branch: str) -> list[int]:
         """The commits of a branch from its head down, over first parents."""
         numbers = [self.heads[branch]]

@@ -15,7 +15,7 @@ from omnigraph_sql import failpoints
 from omnigraph_sql.errors import MergeConflicts, OmnigraphError
 from tests.crash.world import armed, sidecars
 from tests.simulation.drawing import draw
-from tests.simulation.engine import chain, observe, perform
+from tests.simulation.engine import caught_up, chain, observe, perform
 from tests.simulation.model import (
     CreateBranch,
     DeleteBranch,
@@ -145,7 +145,10 @@ def _crash(state: Walk) -> None:
     state.say(f"  crash of {operation} at {point}: {'died' if died else 'not reached'}, {AFTER if visible else BEFORE}")
     _crash_while_opening(state)
     state.handles = [og.connect(state.root)]
-    _accept(state, expected if visible else state.model, operation)
+    if visible and isinstance(expected, Model):
+        state.model = expected
+    state.model = caught_up(state.graph, state.model)
+    _accept(state, state.model, operation)
     if state.handles[0].recoveries()["pending"]:
         raise Deviation("a sidecar is left after opening")
 
