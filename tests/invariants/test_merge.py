@@ -289,17 +289,17 @@ def outcome(b: str, s: str, t: str) -> str:
 
 def valued(kind: str, row_id: str, value: str) -> str:
     """A record of a type with one of three values; the second differs from the first in nothing but null and empty text."""
-    if kind in ("Knows", "Cites"):
-        ends = ("bob", "dee") if kind == "Knows" else ("n1", "n2")
-        words: dict[str, Any] = {"words": [[""], [], ["", ""]][int(value)]} if kind == "Knows" else {}
-        texts: dict[str, Any] = {"why": [None, "", "\0"][int(value)]} if kind == "Cites" else {}
-        return edge(kind, row_id, *ends, **words, **texts)
-    data: dict[str, Any] = {
-        "Person": {"nick": [None, "", "a"][int(value)], "tags": [["a,b"], ["a", "b"], ["a", "b"]][int(value)]},
-        "Note": {"text": "x", "rank": [0.0, -0.0, 1.0][int(value)]},
-        "Photo": {"spot": [[0.0, 1.0], [0.0, 1.0], [-0.0, 1.0]][int(value)], "image": f"base64:{'ABC'[int(value)]}AAA"},
-    }[kind]
-    return node(kind, row_id, **data)
+    number = int(value)
+    if kind == "Knows":
+        return edge(kind, row_id, "bob", "dee", words=[[""], [], ["", ""]][number])
+    if kind == "Cites":
+        return edge(kind, row_id, "n1", "n2", why=[None, "", "\0"][number])
+    data: dict[str, dict[str, Any]] = {
+        "Person": {"nick": [None, "", "a"][number], "tags": [["a,b"], ["a", "b"], ["a", "b"]][number]},
+        "Note": {"text": "x", "rank": [0.0, -0.0, 1.0][number]},
+        "Photo": {"spot": [[0.0, 1.0], [0.0, 1.0], [-0.0, 1.0]][number], "image": f"base64:{'ABC'[number]}AAA"},
+    }
+    return node(kind, row_id, **data[kind])
 
 
 KINDS = ("Person", "Note", "Photo", "Knows", "Cites")

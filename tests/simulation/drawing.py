@@ -117,7 +117,8 @@ def _decisions(random: Random, model: Model, operation: Merge | Revert | Pick) -
     if random.random() < 0.3:
         about["*"] = _side(random)
     if random.random() < 0.03:
-        about["Person", random.choice(PEOPLE)] = _side(random)
+        strays: list[str | tuple[str, str]] = [("Person", random.choice(PEOPLE)), f"main.{random.choice(TABLES)}"]
+        about[random.choice(strays)] = _side(random)
     return tuple(about.items())
 
 

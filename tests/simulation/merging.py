@@ -32,8 +32,9 @@ class Judge:
         return max(fitting, key=lambda entry: entry[0])[1] if fitting else None
 
     def has_strays(self) -> bool:
-        """Whether a decision is about a row that is in no conflict."""
-        return any(isinstance(about, tuple) and about not in self.used for about, _ in self.decisions)
+        """Whether a decision is about a row or relation that is in no conflict."""
+        named = [about for about, _ in self.decisions if isinstance(about, tuple) or about.startswith("main.")]
+        return any(about not in self.used for about in named)
 
 
 def _rank(about: str | tuple[str, str], clash: Clash) -> int | None:

@@ -19,7 +19,7 @@ from omnigraph_sql.writes.checks.pending_graph import TableRows
 from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.merge.conflicts import MergeConflict, ordered
 from omnigraph_sql.writes.merge.frame import MergeFrame, type_key
-from omnigraph_sql.writes.merge.image import image_conflicts, stored_rows, value_conflicts
+from omnigraph_sql.writes.merge.image import image_conflicts, stored_rows, value_conflicts, with_plain_blobs
 from omnigraph_sql.writes.merge.relations import changed_relations, definition_change, required_keys, table_write
 from omnigraph_sql.writes.merge.resolution import MergeDecision, MergeResolution
 from omnigraph_sql.writes.merge.row_states import OURS, THEIRS, RowStates, row_conflicts
@@ -174,7 +174,7 @@ class _Decider:
         image = rows.to_pylist()[0]
         for name, value in values.items():
             image[name] = _checked_value(type_, name, value)
-        states.write(np.array([row]), rows_table(type_, [image]))
+        states.write(np.array([row]), with_plain_blobs(rows_table(type_, [image])))
 
 
 def _checked_value(type_: NodeType | EdgeType, name: str, value: Any) -> Any:
@@ -186,7 +186,11 @@ def _checked_value(type_: NodeType | EdgeType, name: str, value: Any) -> Any:
         raise BadRequest(
             f"`{type_.name}.{name}` is the key, which cannot be changed", hint="give values to other properties"
         )
-    return stored(f"{type_.name}.{name}", prop.type, value)
+    try:
+        return stored(f"{type_.name}.{name}", prop.type, value)
+    except BadRequest as error:
+        hint = error.hint or f"give `{name}` a value as in a record of a load"
+        raise BadRequest(error.message, hint=hint) from None
 
 
 def _row_message(key: TableKey, row_id: str, kind: str, properties: tuple[str, ...]) -> str:

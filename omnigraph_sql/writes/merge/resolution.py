@@ -64,10 +64,11 @@ class MergeResolution:
         return self.decisions[best[1]]
 
     def check_used(self) -> None:
-        """Raise for a decision about a row that is in no conflict."""
+        """Raise for a decision about a row or relation that is in no conflict."""
         for place, decision in enumerate(self.decisions):
-            if decision.id is not None and place not in self.used:
-                what = f"{decision.type_name or 'any type'} `{decision.id}`"
+            if place not in self.used and (decision.id is not None or "." in (decision.type_name or "")):
+                what = decision.type_name or "any type"
+                what = what if decision.id is None else f"{what} `{decision.id}`"
                 kind = f" of the kind {decision.kind}" if decision.kind else ""
                 text = f"there is no conflict{kind} about {what}"
                 raise BadRequest(text, hint="list the conflicts with `merge(..., dry_run=True)` and correct the decisions")
