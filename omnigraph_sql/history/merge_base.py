@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import reduce
+from itertools import combinations
+from operator import and_
 
 from omnigraph_sql.manifest.journal import Commit
 
@@ -35,6 +38,57 @@ def ancestors(commits: Mapping[str, Commit], heads: Iterable[str]) -> set[str]:
             reached.add(commit_id)
             waiting += [parent for parent in commits[commit_id].parents if parent in commits]
     return reached
+
+
+def branch_bases(commits: Mapping[str, Commit], heads: Collection[str]) -> set[str]:
+    """The ids of the commits that merges between branches with these heads will start from.
+
+    Only heads, merges and commits with several children can be bases, so only those are told apart: as bits of numbers,
+    which say what a commit descends from.
+    """
+    reachable = ancestors(commits, heads)
+    children = Counter(parent for commit_id in reachable for parent in commits[commit_id].parents)
+    passed: dict[str, int] = {}
+    nodes: list[str] = []
+    for commit_id in _parents_first(commits, reachable):
+        parents = [parent for parent in commits[commit_id].parents if parent in reachable]
+        bits = 0
+        for parent in parents:
+            bits |= passed[parent]
+        if commit_id in heads or children[commit_id] > 1 or len(parents) > 1:
+            bits |= 1 << len(nodes)
+            nodes.append(commit_id)
+        passed[commit_id] = bits
+
+    def latest(common: int) -> Iterator[str]:
+        while common:
+            commit_id = nodes[common.bit_length() - 1]
+            yield commit_id
+            common &= ~passed[commit_id]
+
+    bases: set[str] = set()
+    for source, target in combinations(sorted(set(heads) & reachable), 2):
+        some = list(latest(passed[source] & passed[target]))
+        bases |= {*some}
+        if len(some) > 1:
+            bases |= {*latest(reduce(and_, (passed[commit_id] for commit_id in some)))}
+    return bases
+
+
+def _parents_first(commits: Mapping[str, Commit], reachable: Set[str]) -> Iterator[str]:
+    """Commits in an order in which none comes before its parents."""
+    done: set[str] = set()
+    waiting = sorted(reachable)
+    while waiting:
+        commit_id = waiting[-1]
+        missing = [parent for parent in commits[commit_id].parents if parent in reachable and parent not in done]
+        if missing and commit_id not in done:
+            waiting += missing
+            continue
+        waiting.pop()
+        if commit_id not in done:
+            done.add(commit_id)
+            yield commit_id
 
 
 def _distances(commits: Mapping[str, Commit], head: str) -> dict[str, int]:

@@ -6,18 +6,19 @@ the policy says. A branch never moves back to an earlier version, so versions th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, OmnigraphError, RecoveryRequired
+from omnigraph_sql.errors import Conflict, NotFound, OmnigraphError, RecoveryRequired, VersionReclaimed
+from omnigraph_sql.history.merge_base import branch_bases
 from omnigraph_sql.maintenance.leftovers import StagedLoadUse, discard_staged, staged_loads, unneeded_files
 from omnigraph_sql.maintenance.retention import LiveVersions, RetentionPolicy, staging_grace
 from omnigraph_sql.manifest.coordinator import MAIN
-from omnigraph_sql.manifest.snapshot import Entry
+from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.derived_files import DIRECTORY as DERIVED
 from omnigraph_sql.storage.error_translation import START_OVER
 from omnigraph_sql.storage.garbage import Survey, TableFork, forks_of, is_fork_name, made_at, plan_removal, survey
@@ -169,9 +170,20 @@ def _live_versions(store: GraphStore) -> LiveVersions:
             snapshots.append(coordinator.fresh(branch))
         incarnations = {snapshot.branch: snapshot.incarnation for snapshot in snapshots}
         if {branch: coordinator.incarnation(branch) for branch in coordinator.branches()} == incarnations:
-            return LiveVersions(tuple(snapshots))
+            return LiveVersions(tuple(snapshots), tuple(_merge_bases(store, snapshots)))
     text = "branches are created and deleted too fast to read what they show: nothing was removed"
     raise Conflict(text, reason="contention", hint="try again")
+
+
+def _merge_bases(store: GraphStore, snapshots: Sequence[Snapshot]) -> Iterator[Snapshot]:
+    """The states that merges between branches start from, as far as they can be read."""
+    commits = store.coordinator.journal.commits()
+    heads = {snapshot.commit_id for snapshot in snapshots}
+    for commit_id in sorted(branch_bases(commits, heads) - heads):
+        try:
+            yield store.coordinator.at_commit(commit_id)
+        except (NotFound, VersionReclaimed):
+            continue  # its branch is gone
 
 
 def _require_heads(store: GraphStore, live: LiveVersions, *, dry_run: bool) -> None:
@@ -297,7 +309,8 @@ def _outdated(run: _Run, table: Survey, branch: str | None) -> set[int]:
     if missing:
         text = f"version {min(missing)} of {table.path} is shown by a branch, and is gone: nothing was removed"
         raise Conflict(text, reason="damaged", hint="restore the directory of the table from a copy of the graph")
-    oldest = min({*pins, *table.pinned.get(branch, ()), max(versions)})
+    bases = run.live.merge_bases(table.path).get(branch, set()) & versions
+    oldest = min({*pins, *bases, *table.pinned.get(branch, ()), max(versions)})
     outdated = run.policy.outdated(set(versions), run.started, lambda: made_at(run.store.storage, table.path, branch))
     return {version for version in outdated if version < oldest}
 

@@ -87,9 +87,11 @@ def staging_grace() -> timedelta:
 
 @dataclass(frozen=True)
 class LiveVersions:
-    """The table versions that the branches of a graph show."""
+    """The table versions that the branches of a graph show, and those that merges between them start from."""
 
     snapshots: tuple[Snapshot, ...]
+    bases: tuple[Snapshot, ...] = ()
+    """States that merges between branches will compare both sides with."""
 
     @property
     def keys(self) -> dict[str, str]:
@@ -111,3 +113,12 @@ class LiveVersions:
                 if entry.path == path:
                     pins.setdefault(entry.branch, set())
         return pins
+
+    def merge_bases(self, path: str) -> dict[str | None, set[int]]:
+        """Return the versions of a table that merges start from, by table branch. They may be gone."""
+        versions: dict[str | None, set[int]] = {}
+        for snapshot in self.bases:
+            for entry in snapshot.entries.values():
+                if entry.path == path:
+                    versions.setdefault(entry.branch, set()).add(entry.version)
+        return versions

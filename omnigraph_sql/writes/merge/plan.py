@@ -122,9 +122,6 @@ class _Decider:
             if decision is None:
                 self.open.append(relation.conflict)
                 continue
-            if decision.values is not None:
-                text = f"{relation.key} has no properties that values could be given to"
-                raise BadRequest(text, hint="take `ours` or `theirs`")
             self.resolved += 1
             if decision.take == THEIRS:
                 taken |= {relation.key, *relation.along}
@@ -150,7 +147,7 @@ class _Decider:
             row = states.index(row_id)
             if row is None or states.decided[row]:
                 continue
-            is_named = row_id == decision.id and decision.type_name in (None, TableKey(key).name)
+            is_named = row_id == decision.id and decision.type_name in (None, TableKey(key).name, key)
             own = decision if is_named or decision.values is None else replace(decision, values=None)
             self._apply(states, row, own)
             is_settled = True

@@ -159,7 +159,7 @@ def _other_kind(key: TableKey) -> TableKey:
 
 
 def _divergent(key: TableKey, text: str) -> MergeConflict:
-    return MergeConflict(table_key=key, kind="DivergentTable", id=None, message=text, members=((str(key), ""),))
+    return MergeConflict(table_key=key, kind="DivergentTable", id=None, message=text)
 
 
 def definition_change(frame: MergeFrame, key: TableKey) -> DefinitionChange | Tombstone | None:

@@ -18,6 +18,7 @@ from omnigraph_sql.writes.merge.row_states import OURS, THEIRS
 Take: TypeAlias = Literal["ours", "theirs"]
 SIDES: Final[Mapping[str, int]] = {"ours": OURS, "theirs": THEIRS}
 _MEMBERS: Final = ("type", "kind", "id", "take", "values")
+_RELATIONS: Final = ("table", "view", "schema")
 _HINT: Final = (
     'pass "ours" or "theirs", a mapping such as {"Person": "theirs", ("Person", "ann"): "ours"}, or a table or list of '
     "decisions with the members type, kind, id, take and values"
@@ -33,6 +34,7 @@ class MergeDecision:
     values: Mapping[str, Any] | None = None
     """Properties that get these values on top of it."""
     type_name: str | None = None
+    """A type or relation, by its name or the key of its table."""
     kind: str | None = None
     id: str | None = None
 
@@ -66,7 +68,7 @@ class MergeResolution:
     def check_used(self) -> None:
         """Raise for a decision about a row or relation that is in no conflict."""
         for place, decision in enumerate(self.decisions):
-            if place not in self.used and (decision.id is not None or "." in (decision.type_name or "")):
+            if place not in self.used and (decision.id is not None or _is_relation(decision.type_name)):
                 what = decision.type_name or "any type"
                 what = what if decision.id is None else f"{what} `{decision.id}`"
                 kind = f" of the kind {decision.kind}" if decision.kind else ""
@@ -74,11 +76,16 @@ class MergeResolution:
                 raise BadRequest(text, hint="list the conflicts with `merge(..., dry_run=True)` and correct the decisions")
 
 
+def _is_relation(name: str | None) -> bool:
+    """True for the name of a table or view with its schema, and for the key of a table, view or schema."""
+    return name is not None and ("." in name or TableKey(name).kind in _RELATIONS)
+
+
 def _rank(decision: MergeDecision, conflict: MergeConflict) -> int | None:
     """How precisely a decision names a conflict; None if it is about others."""
     if decision.kind not in (None, conflict.kind):
         return None
-    is_own = decision.type_name in (None, conflict.type_name) and decision.id in (None, conflict.id)
+    is_own = decision.type_name in (None, conflict.type_name, conflict.table_key) and decision.id in (None, conflict.id)
     if not is_own and not _is_member(decision, conflict):
         return None
     is_named = is_own and decision.id is not None
@@ -89,7 +96,7 @@ def _rank(decision: MergeDecision, conflict: MergeConflict) -> int | None:
 def _is_member(decision: MergeDecision, conflict: MergeConflict) -> bool:
     """True if a decision names one of the rows that a conflict is about."""
     return decision.id is not None and any(
-        row_id == decision.id and decision.type_name in (None, TableKey(key).name) for key, row_id in conflict.members
+        row_id == decision.id and decision.type_name in (None, TableKey(key).name, key) for key, row_id in conflict.members
     )
 
 
@@ -189,9 +196,10 @@ def _take(side: Any) -> int:
 
 
 def _known_type(name: str, catalog: Catalog) -> str:
-    """A type of the schema, or the name of a relational table or view with its schema."""
+    """A type of the schema, the name of a relational table or view with its schema, or a key such as `schema:S`."""
     names = [*catalog.nodes, *catalog.edges]
-    if name in names or "." in name:
+    keys = {*map(TableKey.of_node, catalog.nodes), *map(TableKey.of_edge, catalog.edges)}
+    if name in names or name in keys or _is_relation(name):
         return name
     hint = did_you_mean(name, [*names, *CONFLICT_KINDS]) or f"the types are {', '.join(names)}"
     raise BadRequest(f"there is no type and no kind of conflict `{name}`", hint=hint)
