@@ -167,7 +167,7 @@ def test_a_bundle_is_loaded_into_a_graph_of_its_schema_only(graph: Path, folder:
     assert depths(folder / "other") == {}
 
 
-def test_a_bundle_says_which_relations_it_leaves_out(graph: Path, folder: Path) -> None:
+def test_a_bundle_says_which_relations_it_leaves_out(graph: Path) -> None:
     import pyarrow as pa
 
     import omnigraph_sql as og

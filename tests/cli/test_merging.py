@@ -115,8 +115,8 @@ def test_a_dry_run_changes_nothing(graph: Path) -> None:
     assert heads(graph)["draft"] == before["draft"]
 
 
-def test_conflicts_are_coloured_on_a_terminal(divergent: Path) -> None:
-    screen = on_a_terminal("branch", "merge", str(divergent), "draft", "--dry-run", "--quiet")
+def test_conflicts_are_coloured_on_a_terminal(divergent: Path, folder: Path) -> None:
+    screen = on_a_terminal("stdout", "branch", "merge", str(divergent), "draft", "--dry-run", "--quiet", cwd=folder)
 
     assert "\x1b[1;31mDivergentUpdate\x1b[0m" in screen
     assert "\x1b[32m    ours   \x1b[0m30.0" in screen
@@ -160,7 +160,7 @@ def test_decisions_on_standard_input(divergent: Path) -> None:
         ("d.yaml", "Port: {7: ours}", "where the text of an id is expected"),
         ("d.yaml", "Port: mine", "takes `ours` or `theirs`"),
         ("d.yaml", "Prot: ours", "no kind of conflict `Prot`"),
-        ("d.yaml", "- {type: Port, id: NLRTM, take: ours}", "there is no conflict"),
+        ("d.yaml", "Port: {BEANR: ours, NLRTM: ours}", "there is no conflict"),
         ("d.yaml", b"\xff\xfe", "is not UTF-8"),
         ("missing/d.yaml", None, "does not exist"),
     ],

@@ -135,10 +135,12 @@ def _request(world: World) -> Arguments:
 _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "answer": _request,
     "attach": lambda world: {"session": _session(world), "alias": world.name()},
+    "branch_infos": _none,
     "branches": _none,
     "cleanup": lambda world: {"keep": 5, "older_than": "7d", "dry_run": True},
     "commit": lambda world: {"commit_id": world.graph.snapshot().commit_id},
-    "commits": _none,
+    "commits": lambda world: {"limit": 3, "after": world.graph.snapshot().commit_id},
+    "copy": lambda world: {"target": world.root / world.name(), "whole": False},
     "create_branch": lambda world: {"name": world.name()},
     "damaged_branches": _none,
     "datafusion": lambda world: {"memory_limit": 1 << 28},
@@ -156,7 +158,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
         "memory_limit": 1 << 28,
         "engine": "datafusion",
     },
-    "export": lambda world: {"types": ["Port"]},
+    "export": lambda world: {"types": ["Port"], "with_schema": False},
     "foreign": _none,
     "ingest": lambda world: {"data": world.record(), "branch": "main", "mode": "merge"},
     "load": lambda world: {"data": world.record(), "mode": "merge"},
@@ -192,7 +194,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "use_queries": lambda world: {"files": world.work / "ports.gq"},
 }
 _READS = {
-    "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
+    "answer", "attach", "branch_infos", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
     "entity_at", "explain", "export", "foreign", "published", "query", "recoveries", "register",
     "result_schema", "snapshot", "sql", "unregister", "use_project", "use_queries",
 }  # fmt: skip
