@@ -1,7 +1,7 @@
-"""Arguments of the public surface: what a parameter takes, checked where the caller hands it over.
+"""Checks of the arguments of public functions.
 
-A public function names its parameters with a check for each. Inside of it, every value is of the type that its annotation
-says, texts can be encoded, whole numbers have bounds, and callbacks that fail raise an error of the family.
+A public function declares a check for each parameter. In its body every value has the type that its annotation
+says, texts can be encoded, integers are within bounds, and a callback that fails raises an error of the family.
 
 >>> @checked(count=optional(whole(least=1)), names=texts)
 ... def choose(names, count=None):
@@ -39,9 +39,9 @@ _MOST = (1 << 63) - 1
 
 
 def checked(**checks: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Check arguments of a function by their names. What is left out keeps its default, unchecked.
+    """Decorator: check the arguments of a function by name. Defaults are not checked.
 
-    A text of another class than `str` comes in as a plain one, checked or not.
+    Instances of subclasses of `str` become plain strings, checked or not.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -66,13 +66,13 @@ def checked(**checks: Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def refuse(name: str, value: object, wanted: str, hint: str | None = None) -> NoReturn:
-    """Raise that a value is of another type than its parameter takes."""
+    """Raise the error for a value of the wrong type."""
     kind = "None" if value is None else type(value).__name__
     raise BadRequest(f"`{name}` is {wanted}, not {kind}", hint=hint or f"give {wanted}")
 
 
 def shown(value: object) -> str:
-    """A value for a message, whatever it is: short, and without what no stream can write."""
+    """Return a short, encodable text of any value, for a message."""
     try:
         text = str.__str__(value) if isinstance(value, str) else repr(value)
     except Exception:
@@ -85,12 +85,12 @@ def shown(value: object) -> str:
 
 
 def optional(check: Check) -> Check:
-    """None, or what another check lets through."""
+    """Accept None, or what another check accepts."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def text(name: str, value: Any) -> str:
-    """A text that can be encoded and has no NUL in it: a name, an option, something to look for."""
+    """Accept a text that can be encoded and has no NUL character: a name, an option, a search term."""
     plain = content(name, value)
     if "\0" in plain:
         raise BadRequest(f"`{name}` holds a NUL character: {shown(plain)!r}", hint="leave it out")
@@ -98,7 +98,7 @@ def text(name: str, value: Any) -> str:
 
 
 def is_encodable(value: str) -> bool:
-    """Whether a text can be written as UTF-8: one with half of a surrogate pair cannot."""
+    """True if a text can be encoded as UTF-8; lone surrogates cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -107,14 +107,14 @@ def is_encodable(value: str) -> bool:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or false."""
+    """Accept a boolean."""
     if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):  # NumPy has its own
         refuse(name, value, "true or false", "give True or False")
     return bool(value)
 
 
 def whole(least: int | None = None, most: int = _MOST) -> Check:
-    """A whole number within bounds, of Python or NumPy."""
+    """Accept an integer within bounds, of Python or NumPy."""
 
     def check(name: str, value: Any) -> int:
         try:
@@ -136,7 +136,7 @@ def _digits(number: int) -> str:
 
 
 def number(name: str, value: Any) -> float:
-    """A number, whole or not. Bounds are the business of whoever works with it."""
+    """Accept a number. Bounds are not checked."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         refuse(name, value, "a number")
     try:
@@ -146,7 +146,7 @@ def number(name: str, value: Any) -> float:
 
 
 def content(name: str, value: Any) -> str:
-    """A text that can be encoded, whatever is in it."""
+    """Accept a text that can be encoded; any character is allowed."""
     if not isinstance(value, str):
         refuse(name, value, "a text")
     plain = str.__str__(value)
@@ -158,7 +158,7 @@ def content(name: str, value: Any) -> str:
 
 
 def collection(of: Check) -> Check:
-    """A collection of texts; a single text is none, though it is made of texts."""
+    """Accept a collection of texts, but not a single text."""
 
     def check(name: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection | Iterator):
@@ -176,7 +176,7 @@ texts = collection(text)
 
 
 def mapping(name: str, value: Any) -> dict[str, Any]:
-    """A mapping whose keys are texts."""
+    """Accept a mapping whose keys are texts."""
     if not isinstance(value, Mapping):
         refuse(name, value, "a mapping from names to values")
     try:
@@ -190,7 +190,7 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
 
 
 def path(name: str, value: Any) -> Any:
-    """A path that the file system can be asked for; it need not exist."""
+    """Accept a path that is valid for the file system; it need not exist."""
     if not isinstance(value, str | os.PathLike):
         refuse(name, value, "a path", "give a text or a pathlib.Path")
     value = path_like(name, value)
@@ -209,7 +209,7 @@ def path(name: str, value: Any) -> Any:
 
 
 def path_like(name: str, value: Any) -> Any:
-    """A path-like of a class of the caller's as the `Path` that it says it is; anything else as it is."""
+    """Convert a path-like object of any class to a `Path`; return other values unchanged."""
     if isinstance(value, str):
         return str.__str__(value)
     if not isinstance(value, os.PathLike) or type(value) is type(Path()):
@@ -221,30 +221,30 @@ def path_like(name: str, value: Any) -> Any:
 
 
 def load_data(name: str, value: Any) -> Any:
-    """What a load reads: a source of records, or a mapping from types to tables."""
+    """Accept the data of a load: a source of records, or a mapping from types to tables."""
     if not isinstance(value, Mapping):
         return _source(name, value)
     return {key: _source(f"{name}[{key!r}]", source) for key, source in mapping(name, value).items()}
 
 
 def _source(name: str, value: Any) -> Any:
-    """A path that the file system can be asked for, or whatever else rows are read from."""
+    """Accept a valid path, or any other source of rows."""
     return path(name, value) if isinstance(value, os.PathLike) else path_like(name, value)
 
 
 def address(name: str, value: Any) -> Any:
-    """The address of a graph: a directory or a URI, in characters that every part of the store can take."""
+    """Accept the address of a graph: a directory or a URI, without characters that a store cannot handle."""
     path(name, value)
     return text(name, os.fspath(value))
 
 
 def text_or_path(name: str, value: Any) -> Any:
-    """Accept a source text, whose literals may hold any character, or the path of a file with it."""
+    """Accept a source text, whose literals may hold any character, or the path of a source file."""
     return path(name, value) if isinstance(value, os.PathLike) else content(name, value)
 
 
 def json_value(name: str, value: Any) -> Any:
-    """A value that JSON can hold."""
+    """Accept a value that can be written as JSON."""
     try:
         json.dumps(value)
     except Exception as error:
@@ -254,7 +254,7 @@ def json_value(name: str, value: Any) -> Any:
 
 
 def instance(kind: type | tuple[type, ...], wanted: str) -> Check:
-    """A value of a type of ours."""
+    """Accept an instance of a class."""
 
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
@@ -265,7 +265,7 @@ def instance(kind: type | tuple[type, ...], wanted: str) -> Check:
 
 
 def either(*checks: Check) -> Check:
-    """What one of several checks lets through; the last one says what is wrong."""
+    """Accept what one of several checks accepts; the error is that of the last one."""
 
     def check(name: str, value: Any) -> Any:
         for alternative in checks[:-1]:
@@ -279,7 +279,7 @@ def either(*checks: Check) -> Check:
 
 
 def callback(name: str, value: Any) -> Callable[..., Any]:
-    """A function of the caller's. What it raises becomes the cause of an error of the family, which keeps its own errors."""
+    """Accept a function. An exception that it raises becomes the cause of a `BadRequest`; errors of the family pass."""
     if not callable(value):
         refuse(name, value, "a function")
 
@@ -295,7 +295,7 @@ def callback(name: str, value: Any) -> Callable[..., Any]:
 
 
 def raised(error: Exception) -> str:
-    """What an error of somebody else's code says, for a message of ours."""
+    """Return the text of an exception of foreign code, for a message."""
     try:
         text = str(error)
     except Exception:

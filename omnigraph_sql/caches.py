@@ -1,4 +1,4 @@
-"""What rooms share to make things once: a bounded cache, a once-per-key map, a pool of objects."""
+"""Shared containers: an LRU cache, a once-per-key map, a pool of objects."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ EDGE: Final = "edge"
 
 
 class TableKey(str):
-    """A key as the manifest, sidecars and staged loads write it. It equals its text and stands in the same maps.
+    """A key as the manifest, sidecars and staged loads write it. It equals its text and can replace it as a key of maps.
 
     >>> key = TableKey.of_node("Port")
     >>> key, key.kind, key.name

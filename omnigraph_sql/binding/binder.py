@@ -23,7 +23,7 @@ from omnigraph_udfs.dictionary_codes import joint
 
 @dataclass(frozen=True)
 class Binding:
-    """What the names in the SQL of a query stand for in one run."""
+    """The relations, functions and values that the names in a query's SQL refer to in one run."""
 
     relations: dict[str, pa.RecordBatch]
     functions: dict[str, BoundFunction]
@@ -128,7 +128,7 @@ def _numbers(context: BindContext, function: fn.Number | fn.Numbered) -> BoundFu
         if isinstance(function, fn.Number):
             return BoundFunction((pa.int64(),), pa.int32(), only.indices.take, is_cached=True)
         return BoundFunction((pa.int32(),), only.dictionary.type, only.dictionary.take, is_cached=True)
-    sizes = [len(column.dictionary) + 1 for column in coded]  # no text is one more
+    sizes = [len(column.dictionary) + 1 for column in coded]  # null has a code of its own
     kind = pa.int32() if math.prod(sizes) < 2**31 else pa.int64()
     if isinstance(function, fn.Number):
         return BoundFunction((pa.int64(),) * len(coded), kind, _combined(coded, sizes, kind), is_cached=True)
@@ -143,9 +143,9 @@ def _numbers(context: BindContext, function: fn.Number | fn.Numbered) -> BoundFu
 
 
 def _combined(coded: list[pa.DictionaryArray], sizes: list[int], kind: pa.DataType) -> Callable[..., Array]:
-    """Positions, one for column column, to the number that their texts have together."""
+    """Map positions, one for each column, to the combined dictionary code of their texts."""
     codes = [
-        np.append(column.indices.fill_null(size - 1).to_numpy(), np.int32(size - 1))  # the last is that of no position
+        np.append(column.indices.fill_null(size - 1).to_numpy(), np.int32(size - 1))
         for column, size in zip(coded, sizes, strict=True)
     ]
 

@@ -28,27 +28,27 @@ Array: TypeAlias = pa.Array
 
 @dataclass(frozen=True)
 class BoundFunction:
-    """A function an engine can register: types of its arguments and of its result, and what it does with arrays."""
+    """A function that an engine can register: the types of its arguments and result, and its implementation over arrays."""
 
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
     run: Callable[..., Array]
     _: KW_ONLY
     destinations: Callable[..., int] | None = None
-    """How many entries of eight bytes the lists of a result will have together, where that is known beforehand."""
+    """Returns the number of list entries of eight bytes in a result, if it can be predicted."""
     is_search: bool = False
-    """True if time and size of a result depend on more than the number of rows, so that it comes in pieces."""
+    """True if time and size of a result depend on more than the number of rows: it is computed in pieces."""
     portion_rows: int | None = None
     """The number of rows per call, if that matters."""
     is_cached: bool = False
     """True if it reads only cached data, at constant cost per row or neighbour."""
     note: str | None = None
-    """How it works and why, for `explain`."""
+    """A note on how it works, for `explain`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BindContext:
-    """One snapshot, what is kept about its tables, and the values given to the functions of one plan."""
+    """One snapshot, the caches of its tables, and the parameters of one plan."""
 
     catalog: Catalog
     snapshot: Snapshot
@@ -56,21 +56,21 @@ class BindContext:
     search: SearchCache
     embeddings: Embeddings
     values: Mapping[str, Any]
-    """What is bound to the inputs of the plan."""
+    """The values of the plan's inputs."""
     params: Mapping[str, Any]
-    """What the caller gave."""
+    """The parameters of the query."""
     allowed: Callable[[Vertex, ir.PropertyRef | None], pa.Table]
-    """The nodes that a vertex allows: positions `v` and, if asked for, a property as a number `x`."""
+    """The nodes that satisfy the conditions of a vertex: positions `v` and, optionally, a property as a number `x`."""
     traversal: TraversalSettings = field(default_factory=traversal_settings)
     trace: Trace = field(default_factory=Trace)
     memo: dict[Hashable, Any] = field(default_factory=dict)
-    """What the functions of one plan share."""
+    """State that the functions of one plan share."""
     opened: dict[str, TableData] = field(default_factory=dict)
-    """Tables that were asked for."""
+    """The tables that were used."""
     followed: dict[str, GraphIndex] = field(default_factory=dict)
-    """Adjacencies that were asked for."""
+    """The adjacencies that were used."""
     lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held by whoever adds to it while the plan runs."""
+    """Guards additions while the plan runs."""
 
     def table(self, table_key: str) -> TableData:
         """The columns of a table."""
@@ -86,7 +86,7 @@ class BindContext:
             index = self.followed[edge] = self.cache.index(self.snapshot, self.catalog.edges[edge])
         return index
 
-    # What the planner asks (`omnigraph_sql.planner.logical.Facts`)
+    # The facts of the planner (`omnigraph_sql.planner.logical.Facts`)
 
     def rows(self, table_key: str) -> int:
         """The number of rows of a table."""
@@ -94,12 +94,12 @@ class BindContext:
         return self.snapshot.entry(table_key).row_count
 
     def is_functional(self, edge: str, direction: Direction) -> bool:
-        """True if every vertex is known to have one neighbour at most."""
+        """True if every vertex is known to have at most one neighbour."""
         index = self.index(edge)
         return self.traversal.mode != "indexed" and index.is_cached() and index.single(direction) is not None
 
     def expander(self, edge: str, direction: str) -> Expander:
-        """What follows an edge type in a direction."""
+        """Return the expander of an edge type in a direction."""
         return Expander(self.index(edge), direction, self.traversal, self.trace, edge)
 
 

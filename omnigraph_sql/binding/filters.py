@@ -40,11 +40,11 @@ class _BoundCondition:
         return bind(Compared(value, self.op, self.type), params)
 
     def ranks(self, table: TableData) -> Ranks | None:
-        """What to compare the number with."""
+        """The column as numbers to compare with; None if it has none."""
         return table.ranks(self.property, few_values=self.type.enum_values is not None)
 
     def number(self, ranks: Ranks) -> float | None:
-        """The value among the numbers that stand for those of the column; None if there is none."""
+        """Return the value as a number comparable with the column's; None if there is none."""
         if ranks.texts is not None and self.value is not None:
             return ranks.place(self.value)
         if type(self.value) is int and self.type.scalar in INTEGERS:
@@ -54,7 +54,7 @@ class _BoundCondition:
 
 
 def matching(context: BindContext, table_key: str, conditions: Sequence[Simple]) -> Positions:
-    """The positions of the rows that satisfy all conditions."""
+    """Return the positions of the rows that satisfy all conditions."""
     table = context.table(table_key)
     bound = [_BoundCondition(context, condition) for condition in conditions]
     positions, rest = _by_index(context, table, bound)
@@ -64,13 +64,13 @@ def matching(context: BindContext, table_key: str, conditions: Sequence[Simple])
 
 
 def matching_among(context: BindContext, table_key: str, conditions: Sequence[Simple], among: Positions) -> Positions:
-    """Those of some positions whose rows satisfy all conditions."""
+    """Return the positions in `among` whose rows satisfy all conditions."""
     bound = [_BoundCondition(context, condition) for condition in conditions]
     return _narrowed(context, context.table(table_key), bound, among)
 
 
 def satisfying(context: BindContext, table_key: str, conditions: Sequence[Simple], at: Positions) -> Positions:
-    """Which of some positions have rows that satisfy all conditions: their places among these."""
+    """Return the indices in `at` of the positions whose rows satisfy all conditions."""
     bound = [_BoundCondition(context, condition) for condition in conditions]
     return _places(context, context.table(table_key), bound, at)
 
@@ -88,7 +88,7 @@ def _places(context: BindContext, table: TableData, bound: list[_BoundCondition]
 
 
 def _held_at(context: BindContext, table: TableData, condition: _BoundCondition, at: Positions) -> Mask:
-    """For each of some rows whether a value compares as it should, and is there."""
+    """Return a mask of the given rows: the value is not null and satisfies the comparison."""
     ranks = condition.ranks(table)
     number = None if ranks is None else condition.number(ranks)
     if ranks is not None and number is not None:
@@ -98,7 +98,7 @@ def _held_at(context: BindContext, table: TableData, condition: _BoundCondition,
 
 
 def holds(context: BindContext, function: fn.Holds) -> BoundFunction:
-    """Position to whether its row satisfies all conditions."""
+    """Bind a function from a position to whether its row satisfies all conditions."""
     table = context.table(function.table_key)
     parts = [_comparison(context, table, _BoundCondition(context, condition)) for condition in function.conditions]
 
@@ -109,12 +109,13 @@ def holds(context: BindContext, function: fn.Holds) -> BoundFunction:
             mask = part_mask if mask is None else pc.and_kleene(mask, part_mask)
         return mask
 
-    at_hand = all(table.has_column(condition.property) for condition in function.conditions)
-    return BoundFunction((pa.int64(),), pa.bool_(), run, is_cached=at_hand)
+    is_cached = all(table.has_column(condition.property) for condition in function.conditions)
+
+    return BoundFunction((pa.int64(),), pa.bool_(), run, is_cached=is_cached)
 
 
 def _comparison(context: BindContext, table: TableData, condition: _BoundCondition) -> Callable[[Array], Array]:
-    """From positions to whether a value compares as it should."""
+    """Bind a function from positions to whether a value satisfies a comparison."""
     ranks = condition.ranks(table)
     number = None if ranks is None else condition.number(ranks)
     gather = table.gather(condition.property, context.traversal, comparable=condition.type.scalar in FLOATS)
@@ -128,7 +129,7 @@ def _comparison(context: BindContext, table: TableData, condition: _BoundConditi
 
 
 def mask_of(context: BindContext, table_key: str, conditions: Sequence[Simple]) -> Mask:
-    """For every row whether it satisfies all conditions."""
+    """Return a mask of the rows that satisfy all conditions."""
     table = context.table(table_key)
     bound = [_BoundCondition(context, condition) for condition in conditions]
     positions, rest = _by_index(context, table, bound)
@@ -142,7 +143,7 @@ def mask_of(context: BindContext, table_key: str, conditions: Sequence[Simple]) 
 def _by_index(
     context: BindContext, table: TableData, bound: list[_BoundCondition]
 ) -> tuple[Positions | None, list[_BoundCondition]]:
-    """The rows that an index finds for one of the conditions, and the other conditions."""
+    """Return the rows that an index finds for one condition, and the remaining conditions."""
     for place, condition in enumerate(bound):
         if condition.op != "=" or table.has_column(condition.property):
             continue
@@ -154,7 +155,7 @@ def _by_index(
 
 
 def _holding(table: TableData, bound: list[_BoundCondition]) -> Mask:
-    """For every row whether it satisfies conditions."""
+    """Return a mask of the rows that satisfy conditions."""
     mask: Mask | None = None
     for condition in bound:
         holds = _held(table, condition)
@@ -164,12 +165,12 @@ def _holding(table: TableData, bound: list[_BoundCondition]) -> Mask:
 
 
 def _held(table: TableData, condition: _BoundCondition) -> Mask:
-    """For every row whether a value compares as it should, and is there."""
+    """Return a mask of all rows: the value is not null and satisfies the comparison."""
     column = table.column(condition.property)
     ranks = condition.ranks(table)
     number = None if ranks is None else condition.number(ranks)
     if ranks is not None and number is not None:
-        # Many times as fast: what Arrow finds is packed into bits, which somebody has to unpack.
+        # Many times as fast: Arrow returns a bitmap, which would have to be unpacked.
         return ranks.holds(condition.op, number)
     column = table.comparable(condition.property) if condition.type.scalar in FLOATS else column
     return _as_mask(_compared(column, condition.op, condition.scalar))
@@ -180,11 +181,11 @@ def _as_mask(holds: Array) -> Mask:
 
 
 def _compared(column: Array, op: str, value: pa.Scalar) -> Array:
-    """For each value of a column whether it compares as it should; null, or false, where it is null."""
+    """Evaluate a comparison for each value of a column; null, or false, for nulls."""
     if not value.is_valid:
         return pa.array(np.zeros(len(column), np.bool_))
     if pa.types.is_decimal(value.type):
-        # Beyond every number of the column: what is there compares alike.
+        # Out of range of the column's type: all values compare alike.
         above = value.as_py() > 0
         alike = {"=": False, "!=": True, "<": above, "<=": above, ">": not above, ">=": not above}[op]
         return column.is_valid() if alike else pa.array(np.zeros(len(column), np.bool_))

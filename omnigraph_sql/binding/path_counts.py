@@ -26,7 +26,7 @@ from omnigraph_udfs.csr import Csr
 from omnigraph_udfs.path_aggregates import sum_edges, sum_over
 
 SENT = 8
-"""The cost of sending a weight along an edge, in edges along which one is collected: a guess, not measured."""
+"""The estimated cost of scattering a weight along an edge, relative to gathering one. Not measured."""
 EXACT = 2.0**53
 MOST = 2.0**62
 Counts = npt.NDArray[np.int64]
@@ -37,7 +37,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 def path_counts_at(context: BindContext, branches: tuple[Branch, ...], at: Counts) -> Counts:
-    """The product of what the branches on a vertex send to some of its nodes; 0 for -1."""
+    """Return the product of the branch weights at some nodes of a vertex; 0 for position -1."""
     counts: Counts | None = None
     for branch in branches:
         sent = _sent_to(context, branch, at)
@@ -46,7 +46,7 @@ def path_counts_at(context: BindContext, branches: tuple[Branch, ...], at: Count
 
 
 def is_cached(context: BindContext, branches: tuple[Branch, ...]) -> bool:
-    """True if everything that a walk reads is in memory, or mapped."""
+    """True if everything that a walk reads is in memory or memory-mapped."""
     return all(
         context.expander(branch.edge, branch.direction).is_cached
         and _has_columns(context, f"edge:{branch.edge}", [condition.property for condition in branch.conditions])
@@ -75,13 +75,13 @@ def _sent_to(context: BindContext, branch: Branch, at: Counts) -> Counts:
 
 
 def _near(context: BindContext, branch: Branch) -> str:
-    """The type of the nodes that a branch hangs on."""
+    """The node type at the root of a branch."""
     edge = context.catalog.edges[branch.edge]
     return edge.target if branch.direction == "in" else edge.source
 
 
 def _walked(context: BindContext, branch: Branch, at: Counts) -> Counts | None:
-    """What a branch sends to some nodes, by walking from there; None if that is more than sending to all."""
+    """Return the weights of a branch at some nodes, by walking from them; None if computing all nodes costs less."""
     along = context.expander(branch.edge, branch.direction)
     touched = "walked", branch
     left = context.rows(f"edge:{branch.edge}") / SENT - context.memo.get(touched, 0)
@@ -111,7 +111,7 @@ def _walked(context: BindContext, branch: Branch, at: Counts) -> Counts | None:
 
 
 def all_path_counts(context: BindContext, branches: tuple[Branch, ...], size: int) -> Counts:
-    """The product of what the branches on a vertex send to each of its nodes."""
+    """Return the product of the branch weights at each node of a vertex."""
     if branches not in context.memo:
         context.memo[branches] = _multiplied(context, branches, size)
     counts: Counts = context.memo[branches]
@@ -127,7 +127,7 @@ def _multiplied(context: BindContext, branches: tuple[Branch, ...], size: int) -
 
 
 def sent_to_all(context: BindContext, branch: Branch, parents: int) -> Counts:
-    """What a branch sends to each of so many nodes."""
+    """Return the weight of a branch at each of its root nodes; `parents` is their number."""
     if is_degree(branch):
         return adjacency(context, branch).degrees()
     if branch not in context.memo:
@@ -143,7 +143,7 @@ def sent_to_all(context: BindContext, branch: Branch, parents: int) -> Counts:
 
 
 def subtree_counts(context: BindContext, tree: Tree) -> Counts | None:
-    """The weights of the nodes of a tree's root; None if each has one."""
+    """Return the weights of the nodes at the root of a tree; None if all are one."""
     size = context.table(tree.vertex.table_key).size
     if not tree.branches:
         allowed = allowed_by(context, tree.vertex)
@@ -175,7 +175,7 @@ def collected(context: BindContext, branch: Branch, weights: Counts, parents: in
 
 
 def over_edges(context: BindContext, branch: Branch, weights: Counts | None, parents: int) -> Counts:
-    """Weights collected along the edges that satisfy the conditions of a branch."""
+    """Gather weights along the edges that satisfy the conditions of a branch."""
     index = context.index(branch.edge)
     if index.has_all_ends and (weights is None or float(weights.max(initial=0)) * len(index.tails) < MOST):
         ends, others = (index.tails, index.heads) if branch.direction == "out" else (index.heads, index.tails)
@@ -196,13 +196,13 @@ def over_edges(context: BindContext, branch: Branch, weights: Counts | None, par
 
 
 def kept_edges(context: BindContext, branch: Branch) -> tuple[Ints, Ints]:
-    """The near and the far ends of the edges that satisfy the conditions of a branch."""
+    """Return the near and far ends of the edges that satisfy the conditions of a branch."""
     _, tails, heads = stored_edges(context, branch.edge, branch.conditions)
     return (tails, heads) if branch.direction == "out" else (heads, tails)
 
 
 def pushed(context: BindContext, branch: Branch, senders: Counts, weights: npt.NDArray[np.generic], parents: int) -> Numbers:
-    """Weights sent from a few nodes, against the direction of the branch."""
+    """Scatter weights from a few nodes against the direction of the branch."""
     back = context.expander(branch.edge, ir.OPPOSITE[branch.direction])
     reached = back.edges(senders) if branch.stored else back.neighbours(senders)
     sent = np.repeat(weights[senders].astype(np.float64), np.diff(reached.offsets))
@@ -225,11 +225,11 @@ def count_overflow() -> ResourceLimit:
     return ResourceLimit(text, resource="matches", limit=2**63 - 1, actual=2**63, hint="add conditions")
 
 
-# What a vertex allows
+# The conditions of a vertex
 
 
 def allowed_by(context: BindContext, vertex: Vertex) -> Counts | None:
-    """The positions that satisfy the conditions of a vertex; None if all do."""
+    """Return the positions that satisfy the conditions of a vertex; None if all do."""
     if vertex.is_free:
         return None
     at = look_up(context, vertex)
@@ -242,7 +242,7 @@ def allowed_by(context: BindContext, vertex: Vertex) -> Counts | None:
 
 
 def _allowed_among(context: BindContext, vertex: Vertex, among: Counts, size: int) -> Counts:
-    """Those of some positions that satisfy the conditions of a vertex. Where they are few, only they are looked at."""
+    """Return the positions in `among` that satisfy the conditions of a vertex. Few positions are tested one by one."""
     conditions, rest = vertex.conditions
     if len(among) < size // 2 and not rest and not vertex.negations:
         return matching_among(context, vertex.table_key, conditions, among)

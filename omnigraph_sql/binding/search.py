@@ -23,7 +23,7 @@ from omnigraph_udfs.vector_index import VectorIndex
 Positions = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _WORTH = 100
-"""An index of vectors is asked for less than one in so many of the rows; for more, all rows are compared."""
+"""The vector index is used if it returns at most one in so many rows; otherwise all rows are compared."""
 
 
 def text_index(context: BindContext, table_key: str, column: str) -> TextIndex:
@@ -80,7 +80,7 @@ def distance(context: BindContext, function: fn.Distance) -> BoundFunction:
 
 
 def probable(context: BindContext, function: fn.Distance, point: npt.NDArray[np.float32], limit: int) -> Positions | None:
-    """Among which of all entities of a large type the nearest are to be sought, if there is an index to tell."""
+    """Return the candidates of the vector index for the nearest entities of a large type; None without an index."""
     table, node = context.table(function.table_key), context.catalog.nodes[TableKey(function.table_key).name]
     declared = any(spec.column == function.column and spec.metric for spec in index_specs(node, table.size))
     if not declared or limit * _WORTH > table.size:
@@ -99,7 +99,7 @@ def _dimension(context: BindContext, function: fn.Distance) -> int:
 
 
 def query_point(context: BindContext, function: fn.Distance, query: Any) -> npt.NDArray[np.float32] | None:
-    """The vector to be near to: given, and then checked when parameters were bound, or that of a text."""
+    """Return the query vector: a parameter, checked when it was bound, or the embedding of a text."""
     if query is None:
         return None
     if isinstance(query, str):
@@ -122,7 +122,7 @@ def _embedded(context: BindContext, function: fn.Distance, text: str) -> Any:
 def _per_query(
     answer: Callable[[Any, npt.NDArray[np.int64]], npt.NDArray[Any]], kind: Any
 ) -> Callable[..., npt.NDArray[Any]]:
-    """For rows that bring their own query: each different query is answered once for its rows."""
+    """Evaluate rows with a query each: every distinct query runs once, for all its rows."""
 
     def run(v: Array, queries: Array) -> npt.NDArray[Any]:
         at = numbers(v)

@@ -26,13 +26,13 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RankedEntities:
-    """Entities in no particular order, and what ranks them; the better the smaller."""
+    """Unordered entities and their ranking keys; smaller is better."""
 
     positions: Positions
     values: Floats
 
     def best(self, limit: int | None) -> RankedEntities:
-        """As many as the limit says, and all that tie with the last."""
+        """Return the best entities up to the limit, and all that tie with the last one."""
         if limit is None or limit >= len(self.values):
             return self
         chosen = least(self.values, limit)
@@ -40,14 +40,14 @@ class RankedEntities:
 
 
 Ranked: TypeAlias = dict[str, npt.NDArray[Any]]
-"""Positions `v` of the best entities, and the columns that go with them."""
+"""Positions `v` of the best entities, and their score columns."""
 Search: TypeAlias = Callable[[Positions | None], RankedEntities]
 Choose: TypeAlias = Callable[[Positions | None], Ranked]
-"""From the candidates (None for all entities of the type), each once and ascending."""
+"""Ranks candidates, which are distinct and ascending; None stands for all entities of the type."""
 
 
 def bind_search(context: BindContext, function: fn.Search) -> BoundFunction:
-    """What a function of text or vectors does."""
+    """Bind a search function."""
     match function:
         case fn.Text():
             return searching.text(context, function)
@@ -60,20 +60,20 @@ def bind_search(context: BindContext, function: fn.Search) -> BoundFunction:
 
 
 def best(context: BindContext, top: fn.Top | fn.FusedTop) -> pa.RecordBatch:
-    """The best of the entities of a type, or of some of them."""
+    """The best entities of a type, or of a subset."""
     columns = _choose(context, top)(None if top.of is None else matching(context, f"node:{top.of.type}", top.of.conditions))
     return pa.record_batch([pa.array(column) for column in columns.values()], names=list(columns))
 
 
 def among(context: BindContext, function: fn.Among) -> BoundFunction:
-    """The rows whose entity is among the best of these rows."""
+    """Bind a function that keeps the rows whose entity is among the best of the rows."""
     choose = _choose(context, function.top)
     kinds = {"r": pa.float64()} if isinstance(function.top, fn.Top) else {"r": pa.int64(), "s": pa.float64()}
     names = [f"v{number}" for number in range(function.variables)]
     fields = pa.struct([(name, pa.int64()) for name in names] + list(kinds.items()))
 
     def run(*lists: Array) -> Array:
-        columns = [column.flatten() for column in lists]  # one list column, or null where there are no rows
+        columns = [column.flatten() for column in lists]  # one list column; null without rows
         entities = columns[0].to_numpy(zero_copy_only=False)
         best = choose(entities if _ascends(entities) else np.unique(entities))
         rows, places = _rows(entities, best["v"])
@@ -91,7 +91,7 @@ def _ascends(values: Positions) -> bool:
 
 
 def _rows(entities: Positions, chosen: Positions) -> tuple[Positions, Positions]:
-    """The rows of the chosen entities, and for each of them which of the chosen ones it is."""
+    """Return the rows of the chosen entities, and for each row the index of its entity."""
     if not len(chosen):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     order = np.argsort(chosen)
@@ -118,7 +118,7 @@ def _choose(context: BindContext, top: fn.Top | fn.FusedTop) -> Choose:
 
 
 def _search(context: BindContext, by: fn.Bm25Score | fn.Distance, limit: int | None) -> Search:
-    """Everything that has a score, or the nearest; what is asked for is known when this returns, or refused."""
+    """Return a ranking of all entities with a score, or of the nearest ones; the query is resolved, or rejected, here."""
     assert by.query is not None
     if isinstance(by, fn.Bm25Score):
         texts = text_index(context, by.table_key, by.column)

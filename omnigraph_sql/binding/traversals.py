@@ -47,7 +47,7 @@ def stored_edges(context: BindContext, edge: str, conditions: Sequence[Simple]) 
 
 
 def look_up(context: BindContext, vertex: Vertex) -> npt.NDArray[np.int64] | None:
-    """The position of a vertex that is nothing but a key, if that can be told without comparing."""
+    """Return the position of a vertex that is given by its key alone; None if comparing has to decide."""
     node = context.catalog.nodes[vertex.type]
     values = key_values(context.catalog, vertex)
     if values is None or vertex.negations or len(vertex.filters) != len(node.key or ()):
@@ -58,7 +58,7 @@ def look_up(context: BindContext, vertex: Vertex) -> npt.NDArray[np.int64] | Non
 
 
 def with_key(context: BindContext, node: NodeType, values: list[Any]) -> npt.NDArray[np.int64] | None:
-    """The position of the node with a key, if there is one. None if they are no values of the key: comparing decides."""
+    """Return the position of the node with a key, if it exists; None for values of another type: comparing decides."""
     assert node.key is not None
     if any(value is None for value in values):
         return np.empty(0, np.int64)
@@ -72,7 +72,7 @@ def with_key(context: BindContext, node: NodeType, values: list[Any]) -> npt.NDA
 
 
 def _as_json(value: Any) -> Any:
-    """A value as a load record has it."""
+    """Return a value as load records represent it."""
     if isinstance(value, datetime.datetime):
         return value.isoformat().replace("+00:00", "Z")
     return value.isoformat() if isinstance(value, datetime.date) else value
@@ -109,7 +109,7 @@ def within(context: BindContext, bounds: fn.Reach) -> BoundFunction:
 
 
 def single(context: BindContext, function: fn.Single) -> BoundFunction:
-    """Position to its only neighbour, or null."""
+    """Bind a function from a position to its only neighbour, or null."""
     targets = context.index(function.edge).single(function.direction)
     assert targets is not None
     column = pa.array(targets, mask=targets < 0)
@@ -117,7 +117,7 @@ def single(context: BindContext, function: fn.Single) -> BoundFunction:
 
 
 def common(context: BindContext, function: fn.Common) -> BoundFunction:
-    """Two positions to the list of their common neighbours."""
+    """Bind a function from two positions to the list of their common neighbours."""
     first, second = (
         context.index(edge).neighbours(direction)
         for edge, direction in zip(function.edges, function.directions, strict=True)
@@ -131,7 +131,7 @@ def common(context: BindContext, function: fn.Common) -> BoundFunction:
 
 
 def joined(context: BindContext, function: fn.JoinedPath) -> BoundFunction:
-    """Two positions to whether the second is within some hops of the first."""
+    """Bind a function from two positions to whether the second is within some hops of the first."""
     along = context.expander(function.edge, function.direction)
     low, high = function.minimum, function.maximum if along.index.is_one_type else 1
 

@@ -11,6 +11,7 @@ from omnigraph_sql.cli.options import require_command
 COMMANDS = {
     "branch": LazyCommand("branch:branch", "Create, list, merge and delete branches."),
     "cherry-pick": LazyCommand("replay:cherry_pick", "Apply the changes of the commit COMMIT to a branch of the graph URI."),
+    "changes": LazyCommand("changes:changes", "Follow the changes of a branch."),
     "cleanup": LazyCommand(
         "cleanup:cleanup", "Remove old versions of the tables of the graph URI, and what interrupted writers left."
     ),
@@ -20,6 +21,7 @@ COMMANDS = {
     ),
     "completion": LazyCommand("completion:completion", "Print the completion script for a shell."),
     "copy": LazyCommand("copy:copy", "Copy the graph URI to TARGET, a directory or s3://BUCKET/PREFIX that is empty."),
+    "diff": LazyCommand("diff:diff", "Show what was inserted, updated and deleted between two states of the graph URI."),
     "embed": LazyCommand("embed:embed", "Compute the vectors that the records in FILE lack, and print the records."),
     "ensure-indices": LazyCommand(
         "ensure_indices:ensure_indices", "Build the indexes that the schema of the graph URI declares and its tables lack."
@@ -41,6 +43,7 @@ COMMANDS = {
     "shell": LazyCommand("shell:shell", "Ask the graph URI in .gq and SQL, at one prompt."),
     "snapshot": LazyCommand("snapshot:snapshot", "Show the tables of the graph URI, their versions and row counts."),
     "sql": LazyCommand("sql:sql", "Run an SQL statement that reads on the graph URI."),
+    "tag": LazyCommand("tag:tag", "Create, list and delete tags."),
     "version": LazyCommand("version:version", "Show the version."),
 }
 

@@ -34,7 +34,7 @@ def byte_source(path: str) -> Iterator[IO[bytes]]:
 
 def unpacked(file: Any) -> IO[bytes]:
     """The content of a buffered file, decompressed if it is gzipped."""
-    # Looked at without taking it: a pipe cannot go back.
+    # Peek: a pipe cannot seek back.
     is_packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
     return cast("IO[bytes]", gzip.GzipFile(fileobj=file) if is_packed else file)
 

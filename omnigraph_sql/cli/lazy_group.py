@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
 
 
 class _Commands(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is first looked at."""
+    """Commands by name, each imported on first access."""
 
     def __init__(self, declared: Mapping[str, LazyCommand]) -> None:
         self._declared = dict(declared)

@@ -62,7 +62,7 @@ def require_command(context: click.Context) -> None:
 
 
 CONFIG = "omnigraph_sql.config"
-"""What the context of a command keeps `--config` under; `cli.projects` reads it."""
+"""The key of `--config` in the context of a command; `cli.projects` reads it."""
 
 
 def _keep_config(context: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -133,7 +133,7 @@ def read_options(*engines: str) -> Callable[[F], F]:
         click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
         click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
         branch_option("The branch to read."),
-        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit."),
+        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit or tag."),
         click.option(
             "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
         ),
@@ -193,6 +193,18 @@ def write_options(command: F) -> F:
     """Options of every write: its author, and --quiet."""
     command = quiet_option(command)
     return click.option("--as", "actor", metavar="ACTOR", help="Who is recorded as the author.")(command)
+
+
+def change_options(command: F) -> F:
+    """Which changes are shown: by kind, type and operation."""
+    decorators = [
+        click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only node or edge; may be repeated."),
+        click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated."),
+        click.option("--op", "ops", multiple=True, metavar="OP", help="Only insert, update or delete; may be repeated."),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
 
 
 def query_options(command: F) -> F:

@@ -81,7 +81,7 @@ def _visible(text: str) -> str:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Whether to colour what goes to a stream: a terminal, unless NO_COLOR asks for plain text."""
+    """True if output to a stream is coloured: on a terminal, unless NO_COLOR is set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import IO
 
 Report = Callable[[int], None]
-"""Takes how many bytes have been read so far."""
+"""Takes the number of bytes read so far."""
 
 
 def is_wanted(*, quiet: bool, as_json: bool) -> bool:
-    """Whether standard error is a terminal that shows progress."""
+    """True if standard error is a terminal that shows progress."""
     return not quiet and not as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -33,7 +33,7 @@ def shown(label: str, total: int | None) -> Iterator[Report]:
         def report(position: int) -> None:
             bar.update(task, completed=position)
             if total is not None and position >= total:
-                # What is left is checking and writing, of which nobody knows how long it takes.
+                # The duration of checking and writing, which follow, is unknown.
                 bar.update(task, description=f"writing {label}", total=None)
 
         yield report

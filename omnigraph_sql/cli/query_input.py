@@ -1,4 +1,4 @@
-"""What a command runs: the text of a query or statement, and its parameters."""
+"""The input of a command that runs a query or statement: its text and its parameters."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _pages(result: Result) -> Iterator[list[list[str]]]:
 
 
 def _plan(result: Result) -> None:
-    """What SQL's `explain` answers: texts of many lines, each under its title."""
+    """Print the result of SQL's `explain`: texts of many lines, each below its title."""
     for rows in _chunks(result):
         for title, text in (row.values() for row in rows):
             output.write(f"{title}\n" + "".join(f"  {line}".rstrip() + "\n" for line in text.splitlines()))

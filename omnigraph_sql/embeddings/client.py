@@ -12,7 +12,7 @@ from typing import Any, Protocol, get_args
 import numpy as np
 
 from omnigraph_sql import arguments
-from omnigraph_sql.embeddings.cache import DEFAULT_BYTES, Key, VectorCache
+from omnigraph_sql.caches import LruCache
 from omnigraph_sql.embeddings.mock import mock_vectors
 from omnigraph_sql.embeddings.providers import DIALECTS, Role, read_answer
 from omnigraph_sql.embeddings.retry import Caller
@@ -27,6 +27,12 @@ _MOCK_TEXTS = 1024
 _BYTES_PER_NUMBER = 40
 _BYTES_BESIDES = 1 << 20
 _LARGEST_DIMENSION = 1 << 16
+_CACHE_BYTES = 64 << 20
+_ENTRY_BYTES = 400
+"""The approximate overhead of a cached vector, in bytes."""
+
+Key = tuple[str, str, str, int, bytes]
+"""Provider, model, role, dimension and the SHA-256 of the text."""
 
 
 def role(name: str, value: Any) -> str:
@@ -34,6 +40,22 @@ def role(name: str, value: Any) -> str:
     if not isinstance(value, str) or value not in get_args(Role):
         raise BadRequest(f"`{name}` is none of {', '.join(get_args(Role))}", hint="use one of them")
     return str(value)
+
+
+class VectorCache:
+    """The most recently used vectors, up to a number of bytes. Thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        self._entries: LruCache[Key, Vectors] = LruCache(limit, lambda vector: vector.nbytes + _ENTRY_BYTES)
+
+    def get(self, key: Key) -> Vectors | None:
+        return self._entries.peek(key)
+
+    def put(self, key: Key, vector: Vectors) -> None:
+        # A row of a batch would keep the whole batch alive.
+        copy = vector.copy()
+        copy.flags.writeable = False
+        self._entries.put(key, copy)
 
 
 class Embedder(Protocol):
@@ -104,7 +126,7 @@ class Client:
     @arguments.checked(
         settings=arguments.instance(EmbeddingSettings, "settings of a provider"), cache_bytes=arguments.whole(least=0)
     )
-    def __init__(self, settings: EmbeddingSettings, *, cache_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(self, settings: EmbeddingSettings, *, cache_bytes: int = _CACHE_BYTES) -> None:
         self._settings = settings
         self._cache = VectorCache(cache_bytes)
         self._caller = Caller(settings)

@@ -1,4 +1,4 @@
-"""Loads of one graph: from what the caller hands over to validated batches, staged or published."""
+"""Loads of one graph: from the data of the caller to validated batches, staged or published."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from omnigraph_sql.writes.load.rejects import RejectLimit, Rejects, RejectTarget
 from omnigraph_sql.writes.load.stage import Step, publish_staged, stage_load
 from omnigraph_sql.writes.load.staged_load import StagedLoad
 from omnigraph_sql.writes.operation import Provenance
+from omnigraph_sql.writes.protocol import Review
 from omnigraph_sql.writes.readers import PlacedTables, TableOptions, read_records, read_tables, table_options
 from omnigraph_sql.writes.readers.model import Counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRequest:
-    """What a caller wants loaded, and how."""
+    """The data and options of a load."""
 
     data: Any
     mode: LoadMode
@@ -38,10 +39,11 @@ class LoadRequest:
     max_rejects: RejectLimit | None = None
     csv: Mapping[str, Any] | None = None
     extra_columns: ExtraColumns = "refuse"
+    review: Review = None
 
     @property
     def options(self) -> TableOptions:
-        """How tables are read."""
+        """The options of tables."""
         return table_options(self.csv, self.extra_columns)
 
     def check(self) -> None:
@@ -73,7 +75,14 @@ class GraphLoads:
         mode, options = check_mode(request.mode), request.options
         with request.rejected() as rejects:
             batches = self._input(request.data, rejects, options)
-            result = run_load(self._store, batches, mode=mode, branch=request.branch, provenance=request.provenance)
+            result = run_load(
+                self._store,
+                batches,
+                mode=mode,
+                branch=request.branch,
+                provenance=request.provenance,
+                review=request.review,
+            )
         return reported_result(result, rejects)
 
     def stage(self, request: LoadRequest, on_step: Callable[[Step], None]) -> StagedLoad:
@@ -97,9 +106,9 @@ class GraphLoads:
         warn_of(staged.warnings)
         return staged
 
-    def publish(self, staged: StagedLoad, provenance: Provenance) -> Commit | None:
+    def publish(self, staged: StagedLoad, provenance: Provenance, review: Review = None) -> Commit | None:
         """Publish a staged load."""
-        outcome = publish_staged(self._store, staged, provenance)
+        outcome = publish_staged(self._store, staged, provenance, review)
         if outcome.replayed:
             discard(self._store, staged)  # another load of the same key came first
         return outcome.commit

@@ -31,7 +31,7 @@ class QueryRequest:
 
     @classmethod
     def of(cls, source: object, name: object, params: object, *, ignore_unknown: bool) -> QueryRequest:
-        """What a caller asks for. Parameters may stand in the place of the name, as they do for `sql`."""
+        """The name and the parameters of a call. Parameters may be passed in the place of the name, as for `sql`."""
         if not isinstance(source, str | Path):
             raise BadRequest(f"a query is a text or a Path, not {type(source).__name__}", hint="give the text of the query")
         if isinstance(source, Path):
@@ -51,7 +51,7 @@ class QueryRequest:
 
 
 class QueryCompiler:
-    """Compiles what a graph is asked, each text once."""
+    """Compiles the queries of a graph, each text once."""
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What pipelines need of staged loads to go on after a crash: notes, take-over, removal of what dead processes left."""
+"""Resumption of pipelines after a crash: notes of staged loads, their take-over, and removal of abandoned ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def published_commit(graph: Graph, idempotency_key: str, branch: str = MAIN) -> 
 
 
 def note_staged(graph: Graph, staged: StagedLoad, notes: Any) -> None:
-    """Keep notes with a staged load that has an idempotency key, for the process that takes it over; they must suit JSON."""
+    """Store notes, which must be valid JSON, with a staged load, for the process that takes it over."""
     graph._require_writable()
     graph._store.coordinator.require_same_graph()
     record(graph._store, staged, json_value("notes", notes))

@@ -1,4 +1,4 @@
-"""A graph in SQL: what sessions need of it, and the sessions themselves."""
+"""SQL sessions of a graph, and the source from which they read it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph_compiler import Catalog
+from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.deadline import checked_by
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.arguments import instance
@@ -22,38 +22,43 @@ from omnigraph_sql.history.commits import history
 from omnigraph_sql.isolation.pool import ProcessPool
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import RunClock
 from omnigraph_sql.runtime.limits import RunLimits
 from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
+from omnigraph_sql.sql.history_relation import history_columns
 from omnigraph_sql.sql.refs import StateRef, check_type
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
-from omnigraph_sql.sqltext.text_limits import check_parameters, check_sql
+from omnigraph_sql.sql.states import state_of
+from omnigraph_sql.sqltext.parameter_limits import check_parameters
+from omnigraph_sql.sqltext.text_limits import check_sql
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.store.graph_store import GraphStore
 
 if TYPE_CHECKING:
     from omnigraph_sql.engines.datafusion.sessions import GraphContext
     from omnigraph_sql.engines.duckdb.sessions import DuckDBPyConnection
+    from omnigraph_sql.history.version_rows import TypeHistory
     from omnigraph_sql.isolation.wire import IsolatedRequest
 
 
 @dataclass(frozen=True)
 class GraphSqlSource:
-    """What SQL needs of a graph (`omnigraph_sql.sql.resolver.SqlSource`).
+    """The graph as SQL reads it (`omnigraph_sql.sql.resolver.SqlSource`).
 
-    Engines hold on to it where Python does not see it, so nothing that holds on to an engine may be part of it.
+    Engines keep references to it that Python's garbage collector does not see, so it must not refer to an engine.
     """
 
     store: GraphStore
     queries: GraphQueries
     shown: Snapshot | None = None
-    """What a branch shows in place of what it is at."""
+    """The snapshot to show for its branch instead of the head, for previews."""
     foreign: ForeignTables = field(default_factory=lambda: ForeignTables(infer_file_schema))
     files: dict[Path, None] = field(default_factory=dict)
-    """Files with `.gq` queries that can be called by name."""
+    """The files with `.gq` queries that `gq` calls by name."""
 
     @property
     def catalog(self) -> Catalog:
@@ -62,25 +67,26 @@ class GraphSqlSource:
 
     @property
     def storage(self) -> TableStorage:
-        """Where the tables are."""
+        """The storage of the tables."""
         return self.store.storage
 
     def state(self, ref: StateRef) -> Snapshot:
-        """What a ref shows now."""
-        coordinator = self.store.coordinator
-        if ref.commit is not None:
-            return coordinator.at_commit(ref.commit)
+        """Return the snapshot that a state reference names now."""
         if self.shown is not None and ref == StateRef(self.shown.branch):
             return self.shown
-        return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
+        return state_of(self.store.coordinator, ref)
 
     def confirm(self) -> None:
-        """Raise if another graph, or none, is where this one was."""
+        """Raise if the graph was removed or replaced by another one."""
         self.store.coordinator.require_same_graph()
 
     def branches(self) -> list[str]:
         """The names of the branches."""
         return self.store.coordinator.branches()
+
+    def tags(self) -> list[Tag]:
+        """The tags of the graph, by name."""
+        return list(self.store.coordinator.tags().values())
 
     def commits(self, branch: str) -> list[Commit]:
         """The history of a branch, newest first."""
@@ -97,6 +103,21 @@ class GraphSqlSource:
             for change in changes
         ]
         return pa.Table.from_pylist(rows, CHANGES)
+
+    def merge_conflicts(self, theirs: Snapshot, ours: Snapshot, *, of_all_types: bool) -> pa.Table:
+        """The conflicts that merging one branch into another would meet. Nothing is written."""
+        from omnigraph_sql.writes.merge.conflict_relation import conflicts_table
+        from omnigraph_sql.writes.merge.merges import MergeRequest, preview_merge
+
+        request = MergeRequest(source=theirs.branch, target=ours.branch)
+        conflicts = preview_merge(self.store, request, theirs, ours).conflicts
+        return conflicts_table(self.catalog, conflicts, of_all_types=of_all_types)
+
+    def history_of(self, type_: NodeType | EdgeType, snapshot: Snapshot) -> TypeHistory:
+        """The versions of the rows of a type that led to a state."""
+        from omnigraph_sql.history.version_rows import TypeHistory
+
+        return TypeHistory(self.store.coordinator, self.storage, type_, snapshot, history_columns(type_))
 
     def named(self, query: str) -> tuple[str, str | None]:
         """Resolve an argument of `gq`, the text or the name of a query: the text of its file, and the name."""
@@ -121,13 +142,13 @@ class GraphSqlSource:
     def query(
         self, text: str, name: str | None, params: Mapping[str, Any], snapshot: Snapshot, allowed: RunLimits
     ) -> Result:
-        """The rows of a `.gq` query."""
+        """Run a `.gq` query on a snapshot."""
         request = self.queries.request(text, name, params, lambda: snapshot, allowed)
         engine = self.queries.engines.get("datafusion")
         return Result(request.schema, lambda: engine.start(request), graph_commit_id=snapshot.commit_id)
 
     def scope(self, snapshot: Snapshot) -> BindContext:
-        """What is known of a state besides its tables."""
+        """Return the binding context of a state."""
         return self.queries.engines.resources.bare_scope(self.catalog, snapshot)
 
 
@@ -137,7 +158,7 @@ def _check(text: object, params: object) -> None:
 
 
 def _checked_parameters(text: str, params: Mapping[str, Any], clock: RunClock, *, ignore_unknown: bool) -> dict[str, Any]:
-    """The parameters that a statement takes; raises if it or they are too large."""
+    """Return the parameters that a statement mentions; raise if statement or parameters are too large."""
     with clock.running(), checked_by(clock.check):
         check_sql(text)
         check_parameters(params)
@@ -164,10 +185,9 @@ class SqlSessions:
         *,
         ignore_unknown: bool = False,
     ) -> Result:
-        """As `sql`, in a process of its own."""
+        """Run a statement that only reads in a separate process."""
         from omnigraph_sql.isolation.rows import IsolatedRows
-        from omnigraph_sql.isolation.values import sendable
-        from omnigraph_sql.isolation.wire import ForeignRegistration, IsolatedRequest
+        from omnigraph_sql.isolation.wire import ForeignRegistration, IsolatedRequest, sendable
 
         _check(text, params)
         check_engine(engine)
@@ -181,7 +201,9 @@ class SqlSessions:
             params={name: sendable(name, value, parameter_scalar) for name, value in values.items()},
             default_state=default_state,
             pinned=(
-                default_state if default_state.commit is not None else StateRef(default_state.branch, state.manifest_version)
+                StateRef(default_state.branch, state.manifest_version)
+                if default_state.commit is None
+                else StateRef(commit=state.commit_id)
             ),
             engine=engine,
             limits=allowed,
@@ -199,7 +221,7 @@ class SqlSessions:
         )
 
     def answer(self, request: IsolatedRequest) -> Result:
-        """Run a statement that another process asks for."""
+        """Run a statement for another process."""
         from omnigraph_sql.isolation.wire import IsolatedRequest
 
         request = instance(IsolatedRequest, "a request")("request", request)
@@ -267,14 +289,14 @@ class SqlSessions:
             statements.close()
 
     def datafusion(self, default_state: StateRef, allowed: RunLimits) -> GraphContext:
-        """A session of DataFusion."""
+        """Open a DataFusion session."""
         from omnigraph_sql.engines.datafusion.sessions import GraphContext
 
         self._source.state(default_state)
         return GraphContext(self._source, default_state, allowed.memory)
 
     def duckdb(self, default_state: StateRef, allowed: RunLimits) -> DuckDBPyConnection:
-        """A connection of DuckDB."""
+        """Open a DuckDB connection."""
         from omnigraph_sql.engines.registry import require_duckdb
 
         require_duckdb()
@@ -284,7 +306,7 @@ class SqlSessions:
         return open_connection(self._source, default_state, allowed.memory)
 
     def attach(self, session: Any, alias: str | None, default_state: StateRef) -> str:
-        """Make the graph known in a session that is somebody else's."""
+        """Register the graph in a session of the caller."""
         from omnigraph_sql.engines.attachments import attach
 
         self._source.state(default_state)

@@ -6,15 +6,19 @@ are not, because the child has run an untrusted statement: rows are Arrow IPC, e
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import pickle
 import socket
 import struct
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph_sql import errors
@@ -29,6 +33,9 @@ SCHEMA: Final = b"S"
 BATCH: Final = b"B"
 END: Final = b"E"
 ERROR: Final = b"X"
+_PLAIN: Final = frozenset(
+    {type(None), bool, int, float, str, bytes, bytearray, datetime.date, datetime.timedelta, decimal.Decimal, uuid.UUID}
+)
 
 ELSEWHERE: Final = "<object>"
 """Stands for the name of an embedder that is an object of the parent."""
@@ -169,3 +176,19 @@ def _error_for_exception(error: BaseException) -> Internal:
     lines = str(error).strip().splitlines()
     hint = "this is a defect in omnigraph-sql; please report it with the statement"
     return Internal(f"the statement could not be run: {type(error).__name__}: {lines[0] if lines else ''}", hint=hint)
+
+
+def sendable(name: str, value: Any, bind: Callable[[str, Any], pa.Scalar]) -> Any:
+    """Convert a parameter to builtin, NumPy or Arrow values that bind to the same scalar; `bind` raises if it fails.
+
+    The child process cannot import the classes of the caller.
+    """
+    if type(value) in _PLAIN or isinstance(value, np.generic | pa.Scalar | pa.Array | pa.ChunkedArray):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return np.asarray(value)
+    if type(value) in (list, tuple):
+        return [sendable(name, element, bind) for element in value]
+    if type(value) is dict:
+        return {sendable(name, key, bind): sendable(name, element, bind) for key, element in value.items()}
+    return bind(name, value).as_py()

@@ -99,12 +99,16 @@ class CommitGraph:
         self._log = AppendLog(objects, identity.log(COMMITS), _COMMIT_SCHEMA)
         self._actors = AppendLog(objects, identity.log(ACTORS), _ACTOR_SCHEMA)
         self._known: dict[str, Commit] = {}
+        self._read: dict[str, Commit] = {}
+        self._read_rows = 0
+        """The first rows of the log, which only grows, are in `_read`."""
         self._lock = threading.Lock()
 
     def reset(self) -> None:
-        """Forget what was read: the files were replaced by others of their names."""
+        """Drop the caches: the files were replaced by others with the same names."""
         with self._lock:
             self._known.clear()
+            self._read, self._read_rows = {}, 0
         self._log.reset()
         self._actors.reset()
 
@@ -122,7 +126,7 @@ class CommitGraph:
         return recorded if recorded is not None else self.append(branch, manifest_version, intent)
 
     def append(self, branch: str | None, manifest_version: int, intent: Intent) -> Commit:
-        """Append a commit that was just made. Should it be there twice after a race, readers see it once."""
+        """Append a new commit. After a race it may be stored twice; readers see it once."""
         commit = commit_of(branch, manifest_version, intent)
         # The actor first: a commit that is not recorded yet is recorded by the next writer, with its actor, whereas nobody
         # would look for the actor of one that is.
@@ -134,7 +138,7 @@ class CommitGraph:
         return commit
 
     def complete_actors(self) -> None:
-        """Write the list of actors anew when it is gone. A commit carries its actor, so nothing is lost with it."""
+        """Rebuild a missing list of actors from the commits, which have their actors."""
         if self._actors.exists():
             return
         commits = {row["graph_commit_id"]: Commit(**row) for row in self._log.read("actor_id IS NOT NULL")}
@@ -175,8 +179,22 @@ class CommitGraph:
         return next((commit for commit in self.history(head) if commit.idempotency_key == idempotency_key), None)
 
     def commits(self) -> dict[str, Commit]:
-        """All recorded commits by their ids."""
-        return {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
+        """All recorded commits by their ids. Those that were read before are not read again."""
+        with self._lock:
+            read, count = self._read, self._read_rows
+        rows = self._log.read_after(count)
+        if rows is None:  # the log was replaced by a shorter one
+            read, count = {}, 0
+            rows = self._log.read_after(0) or []
+        commits = read | {row["graph_commit_id"]: Commit(**row) for row in rows}
+        with self._lock:
+            self._read, self._read_rows = commits, count + len(rows)
+        return dict(commits)
+
+    def since(self, manifest_version: int) -> dict[str, Commit]:
+        """The recorded commits, of all branches, with this manifest version or a later one, by their ids."""
+        rows = self._log.read(f"manifest_version >= {manifest_version}")
+        return {row["graph_commit_id"]: Commit(**row) for row in rows}
 
     def history(self, head: str, unrecorded: Commit | None = None) -> list[Commit]:
         """Everything reachable from a commit, newest first; a commit never stands before its children.

@@ -119,7 +119,7 @@ class PipelinePlan:
     """
 
     pipeline: Pipeline
-    """What the file says."""
+    """The declaration, as read from the file."""
     engine: PipelineEngineName
     """`local` or `spark`."""
     branch: str
@@ -148,7 +148,7 @@ class PipelinePlan:
 
     @property
     def mode(self) -> LoadMode:
-        """How the load treats what is there.
+        """The mode of the load.
 
         Example:
             >>> plan = og.pipeline.make_plan("pipeline.yaml")

@@ -46,9 +46,9 @@ class RunReport:
     branch: str
     """The branch that got the rows."""
     branch_created: bool
-    """Whether the run created the branch."""
+    """True if the run created the branch."""
     mode: str
-    """How the load treated what was there."""
+    """The mode of the load."""
     engine: str
     """`local` or `spark`."""
     key: str | None
@@ -56,7 +56,7 @@ class RunReport:
     replayed: bool
     """True if the key was published before: then nothing was read, and `commit` is the first commit."""
     commit: Commit | None
-    """What was published; None when the run changed nothing."""
+    """The published commit; None if the run changed nothing."""
     sources: tuple[SourceCount, ...]
     """Rows read, by source."""
     tables: tuple[TableCount, ...]

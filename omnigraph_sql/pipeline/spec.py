@@ -116,7 +116,7 @@ class Pipeline:
     base: str | None
     """The branch that a missing one starts from; None if the branch must exist."""
     mode: LoadMode
-    """How the load treats what is there."""
+    """The mode of the load."""
     message: str | None
     """A note for the history."""
     key: str | None
@@ -126,7 +126,7 @@ class Pipeline:
     targets: tuple[PipelineTarget, ...]
     """Nodes, then edges, each in the order of the file."""
     rejects: RejectRule | None
-    """What becomes of rows that break a rule; None if the first of them fails the run."""
+    """The treatment of rows that break a rule; None if the first of them fails the run."""
     tests: tuple[DataTest, ...]
     """Tests of the data before it is published."""
     document: Mapping[str, Any] = field(repr=False, compare=False)

@@ -11,7 +11,7 @@ _EQUAL = 0.05
 _OTHER = 0.33
 _NEGATION = 0.5
 _ROW = 16.0
-"""The cost of one row of a walk, in edges that a weight is sent along: a guess, not measured."""
+"""The estimated cost of one row of a walk, relative to sending a weight along an edge. Not measured."""
 
 
 def selectivity(condition: ir.Compare, size: float = 1.0) -> float:

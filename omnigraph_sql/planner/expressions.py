@@ -92,7 +92,7 @@ def expression(draft: Draft, frame: Frame, expr: ir.Expr) -> exp.Expression:
 
 
 def _query(draft: Draft, frame: Frame, query: ir.Expr) -> tuple[str | None, list[exp.Expression]]:
-    """What a search looks for: one value for all rows, or an argument that each row brings."""
+    """Bind the query of a search: one value for all rows, or an argument with a value per row."""
     if isinstance(query, ir.ParamRef | ir.Constant):
         return draft.input(query), []
     return None, [expression(draft, frame, query)]

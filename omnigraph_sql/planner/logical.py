@@ -279,9 +279,9 @@ class Logical:
     is_ordered_by_search: bool = False
     """True if the order in which search returns the first nodes is that of the rows."""
     shortcut: CountShortcut | None = None
-    """How to answer the query without running SQL."""
+    """The shortcut that answers the query without running SQL, if there is one."""
     applied: tuple[str, ...] = ()
-    """What the rules did, as `explain` shows it."""
+    """The notes of the rules that changed the query, for `explain`."""
 
     @property
     def weighted(self) -> tuple[Vertex, ...]:

@@ -36,9 +36,9 @@ class SqlPlan:
     stages: tuple[tuple[str, exp.Select], ...] = ()
     """Queries whose rows are tables for the ones after them."""
     applied: tuple[str, ...] = ()
-    """What the rules of the planner did, as `explain` shows it."""
+    """The notes of the rules that changed the query, for `explain`."""
     shortcut: CountShortcut | None = None
-    """How to answer the query without running the SQL."""
+    """The shortcut that answers the query without running the SQL, if there is one."""
 
     @cached_property
     def is_straight(self) -> bool:

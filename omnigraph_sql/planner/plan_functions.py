@@ -345,7 +345,7 @@ class Top:
     by: Bm25Score | Distance
     limit: int | None
     of: Nodes | None = None
-    """Which of the entities; None for all, or where they are handed over."""
+    """The entities to rank; None for all, or if they are arguments."""
     is_ordered: bool = False
     """True if ties go by id, so that there are not more than the limit says; `p` is then the place of each."""
 

@@ -11,7 +11,7 @@ from omnigraph_sql.planner.logical import Branch, Fork, Link, Pattern, Spread, T
 
 @dataclass
 class Pruned:
-    """What remains of a pattern, and what was pruned from it."""
+    """A pattern after pruning, and the branches that were pruned from it."""
 
     left: set[str]
     """Node variables that remain."""

@@ -72,7 +72,7 @@ def _listed(title: str, entries: Iterable[tuple[str, object]]) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    # What stands in a comment must not be able to end it.
+    # The text of a comment must not end it.
     return " ".join(text.split())
 
 

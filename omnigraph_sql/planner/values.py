@@ -1,4 +1,4 @@
-"""Values of a query at run time: every literal and parameter is bound, none stands in the SQL text."""
+"""Values of a query at run time: every literal and parameter is bound and never part of the SQL text."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def bind(value: Value, params: Mapping[str, Any]) -> pa.Scalar:
 
 
 def kind_of(value: Value) -> pa.DataType | None:
-    """The type that a value has whatever it is; None for a number to compare with: it may be beyond those of a column."""
+    """Return the static type of a value; None for a number to compare with, which may exceed the range of a column."""
     match value:
         case Plain():
             return arrow_type(value.type)

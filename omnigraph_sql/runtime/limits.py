@@ -21,7 +21,7 @@ _LEAST_BYTES = 1 << 20
 _FALLBACK_BYTES = 4 << 30
 _MOST_BYTES = 1 << 63
 _LONGEST_SECONDS = 24 * 86400.0
-"""What every wait takes: many count milliseconds in 32 bits."""
+"""The longest timeout: many waits count milliseconds in 32 bits."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Calls in SQL texts, one of whose arguments is to be looked at before the call is made."""
+"""Function calls in SQL texts that need a check of one argument before the call."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COUNTED: Final = {
     "array_resize": 1,
     "list_resize": 1,
 }
-"""Functions of DataFusion that make as many of something as one of their arguments says, and which that is."""
+"""Functions of DataFusion whose result size is given by an argument, and the position of that argument."""
 _MULTIPLYING: Final = frozenset(("array_repeat", "list_repeat", "array_resize", "list_resize"))
-"""Those of them that make so many of what another one made: their numbers are multiplied."""
+"""Those that repeat the result of another one: their sizes multiply."""
 MOST_MULTIPLIED: Final = 8
 
 
 def multiplied(text: str) -> int:
-    """How many numbers are multiplied with each other in a statement, at worst; no more than a few are told apart.
+    """Return the largest number of sizes that multiply in a statement, up to a small maximum.
 
     >>> multiplied("select array_repeat(array_repeat(1, 2), 3), lpad(a, 5)")
     2
@@ -40,7 +40,7 @@ def multiplied(text: str) -> int:
 
 
 def wrapped_arguments(text: str, functions: Mapping[str, int], wrapper: str) -> str:
-    """A statement in which one argument of each call of some functions goes through another function first.
+    """Return a statement with one argument of each call of the given functions wrapped in a call of another function.
 
     >>> wrapped_arguments("select lpad(a, length(b, 1) + 2, ' ')", {"lpad": 1}, "f")
     "select lpad(a,f( length(b, 1) + 2), ' ')"
@@ -69,7 +69,7 @@ def wrapped_arguments(text: str, functions: Mapping[str, int], wrapper: str) -> 
 
 
 def unwrapped_name(name: str, wrapper: str) -> str:
-    """The name that an engine gives to a column, as it is without the wrapper.
+    """Return the column name that an engine derives from an expression, without the wrapper.
 
     >>> unwrapped_name("lpad(a,f(length(b) + Int64(1)),Utf8(' '))", "f")
     "lpad(a,length(b) + Int64(1),Utf8(' '))"
@@ -86,7 +86,7 @@ def unwrapped_name(name: str, wrapper: str) -> str:
 
 
 def _argument(tokens: Sequence[SqlToken], place: int, functions: Mapping[str, int]) -> int | None:
-    """Which argument of a call whose bracket is at a place is wanted; None if it is no such call."""
+    """Return the position of the argument to wrap for the call whose bracket is at a place; None for other calls."""
     name = tokens[place - 1].name if place and tokens[place].text == "(" else None
     return None if name is None else functions.get(name.lower())
 

@@ -1,4 +1,4 @@
-"""The words of a DuckDB statement: what is a name, a value or a parameter, and where it stands.
+"""Tokens of a DuckDB statement: names, values and parameters, with their positions.
 
 Texts stay as they are but for a few tokens, so only what DuckDB itself takes for a token may be one.
 """
@@ -29,29 +29,29 @@ _PIECE = re.compile(
 
 
 _STRIDE = 1 << 12
-"""After so many tokens whoever waits may say that it takes too long."""
+"""The number of tokens between two checks of the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlToken:
-    """A piece of a statement that means something."""
+    """A token of a statement."""
 
     kind: str
     text: str
-    """As it is written, quotes included."""
+    """The source text, quotes included."""
     start: int
     end: int
 
     @property
     def name(self) -> str | None:
-        """The name that it is; None if it is none."""
+        """The identifier without quotes; None for other tokens."""
         if self.kind == "word":
             return self.text
         return self.text[1:-1].replace('""', '"') if self.kind == "name" else None
 
 
 def tokens_of(text: str, most: int | None = None) -> list[SqlToken]:
-    """The tokens of a statement, without blanks and comments; so many of them at most.
+    """Return the tokens of a statement without white space and comments, up to a maximum number.
 
     >>> [token.text for token in tokens_of("f($a,$b) -- it's")]
     ['f', '(', '$a', ',', '$b', ')']
@@ -84,7 +84,7 @@ def _tokens(text: str) -> Iterator[SqlToken]:
 
 
 def _after_comment(text: str, at: int) -> int:
-    """Where a comment ends; one may be inside of another."""
+    """Return the end of a comment. Comments nest."""
     depth = 0
     for mark in re.compile(r"/\*|\*/").finditer(text, at):
         depth += 1 if mark[0] == "/*" else -1

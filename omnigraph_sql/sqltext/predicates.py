@@ -35,7 +35,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class IsIn:
-    """Whether a value is one of some; unknown for null, and for a value that is not found where null is among them."""
+    """`IN`: unknown for null, and for a value without a match if the list contains null."""
 
     operand: Predicate
     values: pa.Array
@@ -43,7 +43,7 @@ class IsIn:
 
 @dataclass(frozen=True)
 class IsNull:
-    """Whether a value is null; NaN is not."""
+    """`IS NULL`: NaN is not null."""
 
     operand: Predicate
 

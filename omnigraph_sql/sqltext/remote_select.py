@@ -38,27 +38,27 @@ _DIMENSIONS = "more than one dimension: "
 
 
 class Compares(Enum):
-    """How the values of a column compare over there, as far as it is the way they compare here."""
+    """How the comparisons of the remote database agree with ours for a type."""
 
     NOTHING = "nothing"
-    """Another way, or not at all; whether there is a value is said the same way all the same."""
+    """Differently or not at all; only `IS NULL` means the same."""
     NOT_EVEN_NULL = "not even null"
-    """As above, and `IS NULL` means something else, too."""
+    """As above, and `IS NULL` differs as well."""
     BOOLEANS = "booleans"
     INTEGERS = "integers"
     DECIMALS = "decimals"
     SINGLES = "singles"
     DOUBLES = "doubles"
     TEXTS = "texts"
-    """Alike or not. Their order depends on the language of the database."""
+    """Equality agrees; the order depends on the locale of the database."""
     COLLATED = "collated"
-    """Texts that a collation may order in another way or take for equal, and that compare as here when it is set aside."""
+    """Texts with a collation, which may change order and equality; without it they compare as ours do."""
     PADDED = "padded"
-    """Texts filled up with blanks, which do not count when they are compared."""
+    """Texts padded with blanks, which comparisons ignore."""
     LABELS = "labels"
-    """Values of an enumeration: a text that is none of them is an error there."""
+    """Enumerated values: comparing with any other text is an error there."""
     UUIDS = "uuids"
-    """Shown as texts in lower case; a text that is none is an error there."""
+    """Read as lower-case texts; comparing with an invalid text is an error there."""
     DATES = "dates"
     TIMESTAMPS = "timestamps"
     INSTANTS = "instants"
@@ -69,7 +69,7 @@ _UNORDERED = {Compares.TEXTS, Compares.PADDED, Compares.LABELS, Compares.UUIDS, 
 
 @dataclass(frozen=True)
 class RemoteColumn:
-    """A column over there: its name, how it compares, and how it travels."""
+    """A remote column: its name, its comparisons, and how it is transferred."""
 
     name: str
     compares: Compares
@@ -81,7 +81,7 @@ class RemoteColumn:
 
 @dataclass(frozen=True)
 class RemoteTableRef:
-    """A table over there."""
+    """A remote table."""
 
     dialect: Dialect
     schema: str
@@ -97,21 +97,21 @@ class RemoteQuery:
 
     sql: str
     is_exact: bool
-    """Whether its rows are those that were wanted, and not more."""
+    """True if it returns exactly the requested rows; otherwise it may return more."""
 
 
 def remote_count(table: RemoteTableRef) -> RemoteQuery:
-    """A statement that counts the rows of a table."""
+    """Return a statement that counts the rows of a table."""
     return RemoteQuery(_render(exp.select(exp.Count(this=exp.Star())).from_(_source(table)), table), is_exact=True)
 
 
 def remote_select(
     table: RemoteTableRef, columns: Sequence[str], predicate: Predicate | None, limit: int | None
 ) -> RemoteQuery:
-    """A statement for columns of the rows that satisfy a condition, or of more rows; for `limit` of them if it is exact."""
+    """Return a statement for the rows that satisfy a condition, or for more rows; `limit` applies only if it is exact."""
     known = {column.name: column for column in table.columns}
     query = exp.select(*(_output(known[name]) for name in columns)).from_(_source(table))
-    where = _Said(None, is_exact=True) if predicate is None else _Translation(known).said(predicate)
+    where = _TranslatedCondition(None, is_exact=True) if predicate is None else _Translation(known).translate(predicate)
     if where.tree is not None:
         query = query.where(where.tree)
     if limit is not None and where.is_exact:
@@ -120,7 +120,7 @@ def remote_select(
 
 
 def text_literal(value: str) -> str:
-    """A text as a literal that Postgres and DuckDB understand.
+    """Return a string literal that Postgres and DuckDB understand.
 
     >>> text_literal("it's")
     "'it''s'"
@@ -154,7 +154,7 @@ def _output(column: RemoteColumn) -> exp.Expr:
 
 
 def _flat(column: RemoteColumn, element: str) -> exp.Expr:
-    """An array, or an error of the database if it has several dimensions: drivers would string them together in silence."""
+    """Return an array expression that fails for several dimensions, which drivers would flatten silently."""
     dimensions = exp.Coalesce(this=exp.func("array_ndims", _column(column)), expressions=[exp.Literal.number(1)])
     text = exp.DPipe(this=exp.Literal.string(_DIMENSIONS), expression=_cast(_column(column), "text"))
     refused = _cast(exp.paren(text), f"{element}[]")
@@ -166,14 +166,14 @@ def _cast(what: exp.Expr, kind: str) -> exp.Cast:
 
 
 @dataclass(frozen=True)
-class _Said:
-    """A condition in SQL, and whether it says all that it stands for; without a tree nothing can be said."""
+class _TranslatedCondition:
+    """A condition in SQL, and whether it is exact; the tree is None if nothing can be translated."""
 
     tree: exp.Expr | None
     is_exact: bool
 
 
-_UNSAID = _Said(None, is_exact=False)
+_UNTRANSLATABLE = _TranslatedCondition(None, is_exact=False)
 
 
 class _Translation:
@@ -182,17 +182,17 @@ class _Translation:
     def __init__(self, columns: Mapping[str, RemoteColumn]) -> None:
         self._columns = columns
 
-    def said(self, predicate: Predicate) -> _Said:
-        """As much of a condition as can be said."""
+    def translate(self, predicate: Predicate) -> _TranslatedCondition:
+        """Return the translatable part of a condition."""
         match predicate:
             case Both(left, right):
-                return _both(self.said(left), self.said(right))
+                return _both(self.translate(left), self.translate(right))
             case Either(left, right):
-                return _either(self.said(left), self.said(right))
+                return _either(self.translate(left), self.translate(right))
             case Not(operand):
-                return _not(self.said(operand))
+                return _not(self.translate(operand))
             case IsNull(PredicateColumn(name)) if self._columns[name].compares is not Compares.NOT_EVEN_NULL:
-                return _Said(exp.Is(this=_column(self._columns[name]), expression=exp.Null()), is_exact=True)
+                return _TranslatedCondition(exp.Is(this=_column(self._columns[name]), expression=exp.Null()), is_exact=True)
             case Comparison(operator, PredicateColumn(name), PredicateValue(scalar)):
                 return self._compared(operator, self._columns[name], scalar)
             case Comparison(operator, PredicateValue(scalar), PredicateColumn(name)):
@@ -200,49 +200,53 @@ class _Translation:
             case IsIn(PredicateColumn(name), values):
                 return self._listed(self._columns[name], values)
             case PredicateColumn(name) if self._columns[name].compares is Compares.BOOLEANS:
-                return _Said(_column(self._columns[name]), is_exact=True)
+                return _TranslatedCondition(_column(self._columns[name]), is_exact=True)
             case PredicateValue(scalar) if pa.types.is_boolean(scalar.type):
-                return _Said(exp.Null() if scalar.as_py() is None else exp.Boolean(this=scalar.as_py()), is_exact=True)
+                return _TranslatedCondition(
+                    exp.Null() if scalar.as_py() is None else exp.Boolean(this=scalar.as_py()), is_exact=True
+                )
             case _:
-                return _UNSAID
+                return _UNTRANSLATABLE
 
-    def _compared(self, operator: ComparisonOperator, column: RemoteColumn, scalar: pa.Scalar) -> _Said:
+    def _compared(self, operator: ComparisonOperator, column: RemoteColumn, scalar: pa.Scalar) -> _TranslatedCondition:
         if operator not in ("=", "!=") and column.compares in _UNORDERED:
-            return _UNSAID
+            return _UNTRANSLATABLE
         value = _literal(column, scalar)
         if value is None:
-            return _UNSAID
-        return _Said(COMPARISON_NODES[operator](this=_compared_column(column), expression=value), is_exact=True)
+            return _UNTRANSLATABLE
+        return _TranslatedCondition(
+            COMPARISON_NODES[operator](this=_compared_column(column), expression=value), is_exact=True
+        )
 
-    def _listed(self, column: RemoteColumn, values: pa.Array) -> _Said:
+    def _listed(self, column: RemoteColumn, values: pa.Array) -> _TranslatedCondition:
         literals = [_literal(column, value) for value in values]
         if not literals or None in literals:
-            return _UNSAID
-        return _Said(exp.In(this=_compared_column(column), expressions=literals), is_exact=True)
+            return _UNTRANSLATABLE
+        return _TranslatedCondition(exp.In(this=_compared_column(column), expressions=literals), is_exact=True)
 
 
-def _both(left: _Said, right: _Said) -> _Said:
+def _both(left: _TranslatedCondition, right: _TranslatedCondition) -> _TranslatedCondition:
     if left.tree is None or right.tree is None:
         return replace(left if right.tree is None else right, is_exact=False)
     tree = exp.And(this=_inside(left.tree, exp.Or), expression=_inside(right.tree, exp.Or))
-    return _Said(tree, left.is_exact and right.is_exact)
+    return _TranslatedCondition(tree, left.is_exact and right.is_exact)
 
 
-def _either(left: _Said, right: _Said) -> _Said:
+def _either(left: _TranslatedCondition, right: _TranslatedCondition) -> _TranslatedCondition:
     if left.tree is None or right.tree is None:
-        return _UNSAID
+        return _UNTRANSLATABLE
     tree = exp.Or(this=_inside(left.tree, exp.And), expression=_inside(right.tree, exp.And))
-    return _Said(tree, left.is_exact and right.is_exact)
+    return _TranslatedCondition(tree, left.is_exact and right.is_exact)
 
 
-def _not(said: _Said) -> _Said:
+def _not(said: _TranslatedCondition) -> _TranslatedCondition:
     if said.tree is None or not said.is_exact:
-        return _UNSAID
+        return _UNTRANSLATABLE
     return replace(said, tree=exp.Not(this=_inside(said.tree, exp.Connector)))
 
 
 def _inside(tree: exp.Expr, other: type[exp.Expr]) -> exp.Expr:
-    """A part of a condition, in parentheses where it would be read another way or be hard to read."""
+    """Return an operand of a condition, in parentheses where precedence or readability needs them."""
     return exp.paren(tree) if isinstance(tree, other) else tree
 
 
@@ -257,7 +261,7 @@ def _compared_column(column: RemoteColumn) -> exp.Expr:
 
 
 def _literal(column: RemoteColumn, scalar: pa.Scalar) -> exp.Expr | None:
-    """A value to compare a column with; None if it must not be sent."""
+    """Return the literal to compare a column with; None if it must not be sent."""
     maker = _LITERALS.get(column.compares)
     if maker is None:
         return None
@@ -265,7 +269,7 @@ def _literal(column: RemoteColumn, scalar: pa.Scalar) -> exp.Expr | None:
         if pa.types.is_timestamp(scalar.type):
             scalar = scalar.cast(pa.timestamp("us", scalar.type.tz))
         value = scalar.as_py()
-    except (ValueError, OverflowError):  # finer than microseconds, or beyond what Python knows
+    except (ValueError, OverflowError):  # finer than microseconds, or beyond the range of Python's types
         return None
     return None if value is None else maker(value)
 

@@ -1,4 +1,4 @@
-"""Mappings of source rows to tables: expressions that users wrote, checked and put together as statements.
+"""Mappings of source rows to tables: expressions of users, checked and assembled into statements.
 
 Expressions are written in DuckDB's dialect. A statement is built as a tree and rendered for an engine, so nothing that a
 user wrote becomes SQL without having been read as one expression first.
@@ -50,7 +50,7 @@ _FORMS: Final = (
     ({exp.DType.DATE}, _DAY),
     ({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ}, _TIME),
 )
-"""How numbers, days and times are written. DuckDB would round 3.5 and read 0x10, 1_000 and 2024/1/5, Spark 1.5d and 2024."""
+"""The notation of numbers, dates and times. DuckDB would round 3.5 and read 0x10, 1_000, 2024/1/5; Spark 1.5d and 2024."""
 _REFUSED: Final[tuple[tuple[type[Any], str], ...]] = (
     (exp.Query, "a query"),
     (exp.Window, "a window function"),
@@ -65,10 +65,10 @@ _REFUSED: Final[tuple[tuple[type[Any], str], ...]] = (
 
 @dataclass(frozen=True)
 class Keep:
-    """Which of several rows with the same values stays."""
+    """Deduplication: which of several rows with the same values is kept."""
 
     by: tuple[str, ...]
-    """Columns of the table."""
+    """The columns of the table that identify a row."""
     order: str | None
     """An expression over the columns of the source; among equals, and without it, the order of the rows decides."""
     last: bool
@@ -76,16 +76,16 @@ class Keep:
 
 @dataclass(frozen=True)
 class RowMapping:
-    """How rows of a source become rows of a table."""
+    """A mapping from the rows of a source to those of a table."""
 
     columns: Mapping[str, str]
     """The columns of the table, each an expression over the columns of the source."""
     texts: frozenset[str] = frozenset()
-    """Columns of the table that are texts whatever their expressions give: ids."""
+    """Columns of the table that are always cast to text: ids."""
     where: str | None = None
     keep: Keep | None = None
     tells_flaws: bool = True
-    """Whether rows with something wrong come too. Of several mappings of a source one is enough."""
+    """True if faulty rows are returned as well. One of several mappings of a source is enough."""
 
     @property
     def expressions(self) -> list[str]:
@@ -94,12 +94,12 @@ class RowMapping:
 
 
 def check_expression(text: str) -> list[str]:
-    """The columns that an expression reads; raises if the text is anything but one expression over one row."""
+    """Return the columns that an expression reads; raise unless the text is one expression over one row."""
     return list(dict.fromkeys(column.parts[0].name for column in _parsed(text).find_all(exp.Column)))
 
 
 def check_type(text: str) -> str:
-    """A type of SQL in a form of its own; raises if it is none."""
+    """Return an SQL type in canonical form; raise if the text is no type."""
     check_sql(text, "a type")
     try:
         return exp.DataType.build(text, dialect=WRITTEN).sql(WRITTEN)
@@ -110,7 +110,7 @@ def check_type(text: str) -> str:
 
 
 def columns_read(mapping: RowMapping) -> list[str]:
-    """The columns of the source that a mapping reads."""
+    """Return the source columns that a mapping reads."""
     return list(dict.fromkeys(name for text in mapping.expressions for name in check_expression(text)))
 
 
@@ -122,7 +122,7 @@ def mapped_sql(
     *,
     pretty: bool = False,
 ) -> str:
-    """The statement of a mapping. `columns` are those of the source that it has, `declared` the types of some of them."""
+    """Return the statement of a mapping. `columns` are the columns of the source, `declared` the types of some of them."""
     select = exp.select(*(_name(name) for name in SYSTEM))
     for name, text in mapping.columns.items():
         value = _parsed(text)
@@ -140,14 +140,14 @@ def mapped_sql(
 
 
 def json_columns_sql(columns: Sequence[str], line: str, relation: str) -> str:
-    """DuckDB: lines of JSON as rows of `RAW_ROWS`. A line that is no object has something wrong; values are texts."""
+    """DuckDB: JSON lines as rows of `RAW_ROWS`. A line that is no object is faulty; values are texts."""
     text = _name(line)
     is_valid, kind = exp.func("json_valid", text), exp.func("json_type", text)
-    # A CASE, for AND looks at both sides, and the type of a text that is no JSON is an error.
+    # A CASE, because AND evaluates both sides, and `json_type` fails on a text that is no JSON.
     is_object = _case(is_valid, exp.EQ(this=kind, expression=exp.Literal.string("OBJECT")), exp.false())
     is_fit = exp.and_(_name(RULE).is_(exp.null()), exp.func("coalesce", is_object, exp.false()))
     is_bad = exp.and_(_name(RULE).is_(exp.null()), exp.not_(_name(_FIT)))
-    # All values at once: each call reads the whole line. It fails on a text that is no JSON, so it must not see one.
+    # All values in one call, because each call parses the whole line. It must not see invalid JSON, on which it fails.
     paths = exp.array(*(exp.Literal.string(_pointer(name)) for name in columns))
     values = _case(_name(_FIT), exp.func("json_extract_string", text, paths), exp.null())
     checked = exp.select("*", exp.alias_(is_fit, _FIT, quoted=True)).from_(_table(relation))
@@ -165,13 +165,13 @@ def json_columns_sql(columns: Sequence[str], line: str, relation: str) -> str:
 
 
 def _pointer(name: str) -> str:
-    """The way to a member of an object, as JSON pointers are written."""
+    """Return the JSON pointer of a member of an object."""
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def _deduplicated(select: exp.Select, mapping: RowMapping, keep: Keep) -> exp.Select:
     by = [_parsed(mapping.columns[name]) for name in keep.by]
-    # A row without a key, or with something wrong, is a group of its own: it must be reported.
+    # A row without a key, or a faulty one, is a group of its own: it must be reported.
     alone = exp.or_(exp.not_(_name(RULE).is_(exp.null())), *(exp.paren(key.copy()).is_(exp.null()) for key in by))
     order = [] if keep.order is None else [exp.Ordered(this=_parsed(keep.order), desc=keep.last, nulls_first=False)]
     order.append(exp.Ordered(this=_name(AT), desc=keep.last, nulls_first=False))
@@ -187,7 +187,7 @@ def _deduplicated(select: exp.Select, mapping: RowMapping, keep: Keep) -> exp.Se
 
 
 def _source(columns: Sequence[str], declared: Mapping[str, str]) -> exp.Expr:
-    """The relation with values of the declared types; a text that is none of its type is something wrong with the row."""
+    """Return the relation with values of the declared types; a text that cannot be converted makes the row faulty."""
     raw = _table(RAW_ROWS)
     types = {name: kind for name, kind in declared.items() if name in columns}
     if not types:
@@ -209,7 +209,7 @@ def _source(columns: Sequence[str], declared: Mapping[str, str]) -> exp.Expr:
 
 
 def _try_cast(value: exp.Expr, kind: str) -> exp.Expr:
-    """A text as a value of a type, null if it is none. What a number looks like is said here, for engines differ in it."""
+    """Convert a text to a type; null if it is invalid. The notation is checked here, because engines differ in it."""
     wanted = exp.DataType.build(kind, dialect=WRITTEN)
     # `safe`, or Spark's cast would fail where DuckDB's gives null.
     cast = exp.TryCast(this=value, to=wanted, safe=True)

@@ -1,4 +1,4 @@
-"""Limits of SQL texts and their parameters, checked before anything parses them.
+"""Limits of SQL texts, checked before anything parses them.
 
 Parsers and planners recurse over what they read, and copy it: a text of a few thousand characters can overflow a stack, or
 become a plan of millions of nodes. So a scan over the tokens of a text bounds how deep and how large its plan can get. The
@@ -9,43 +9,38 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from omnigraph_compiler.deadline import check_deadline
-from omnigraph_sql.arguments import raised
 from omnigraph_sql.errors import BadRequest, ResourceLimit
 from omnigraph_sql.sqltext.duckdb_tokens import SqlToken, tokens_of
 
 MOST_BYTES: Final = 2 << 20
 MOST_TOKENS: Final = 250_000
 MOST_NESTED: Final = 64
-"""Brackets inside of brackets."""
+"""The largest nesting depth of brackets."""
 MOST_CHAINED: Final = 1000
-"""Operators one after the other, counted along all brackets around them."""
+"""The most operators in one chain, those of enclosing brackets included."""
 MOST_JOINED: Final = 128
-"""Relations that are joined to one, counted through subqueries and common table expressions."""
+"""The most relations in one join, subqueries and common table expressions included."""
 MOST_RELATIONS: Final = 2000
-"""Relations of a plan in which every use of a common table expression is a copy of it."""
+"""The most relations of a plan, with every use of a common table expression inlined."""
 MOST_WINDOWS: Final = 256
 MOST_CUBED: Final = 10
-"""Columns of a CUBE, which stands for all their combinations."""
+"""The most columns of a CUBE: it groups by all their combinations."""
 MOST_VIEWS: Final = 500
-"""Views that one statement reads, each counted as often as it is named."""
+"""The most views that one statement reads; a view counts once per use."""
 MOST_GROWN: Final = 1 << 20
-"""How many times longer than its parts a value may get by being joined to itself, in one subquery after the other."""
-MOST_VALUES: Final = 1_000_000
-"""Values in all parameters."""
-MOST_VALUE_BYTES: Final = 64 << 20
-MOST_VALUE_DEPTH: Final = 32
+"""The largest factor by which nested subqueries may lengthen a value by concatenating it with itself."""
 
 _HARMLESS: Final = 160
-"""Without brackets and common table expressions, a text of so few characters is within every limit."""
+"""A shorter text without brackets and common table expressions is within every limit."""
 _WRITTEN_OUT: Final = re.compile("with|cube", re.IGNORECASE)
 _STRIDE: Final = 1 << 12
-"""After so many tokens whoever waits may say that it takes too long."""
+"""The number of tokens between two checks of the time limit."""
 _KEPT_TEXT: Final = 1 << 14
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
@@ -65,7 +60,7 @@ _AFTER_FROM: Final = frozenset(
 ) | {"with", "values"}
 _NO_OPERATOR: Final = frozenset(",;.$?")
 _TYPED: Final = frozenset(("arrow_cast", "arrow_try_cast", "try_arrow_cast"))
-"""Functions that read the name of a type in a text."""
+"""Functions that parse a type name from a string."""
 _BRACKETS: Final = re.compile(r"[()\[\]{}]")
 _BACKTICKS: Final = re.compile(r"`[^`]*`")
 _MANY: Final = 10**12
@@ -73,7 +68,7 @@ _SHORTEN: Final = "shorten it, split it into several, or pass lists as parameter
 
 
 def check_sql(text: str, what: str = "the statement") -> None:
-    """Raise if a text is larger or deeper than an engine can be trusted with."""
+    """Raise if a text is too large or too deeply nested for an engine."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -85,45 +80,14 @@ def check_sql(text: str, what: str = "the statement") -> None:
         raise _error(what, problem)
 
 
-def check_parameters(params: Mapping[str, Any]) -> None:
-    """Raise if values are larger or more deeply nested than an engine can be trusted with."""
-    count = size = 0
-    for name, value in _named_values(params):
-        # Values are looked at level by level, so that nothing recurses, and one that holds itself comes to an end.
-        level: list[Any] = [value]
-        depth = 0
-        while level:
-            if depth > MOST_VALUE_DEPTH:
-                raise _error(f"the parameter `{name}`", _Problem("nesting of values", MOST_VALUE_DEPTH, depth))
-            count += len(level)
-            if count > MOST_VALUES:
-                raise _error(f"the parameter `{name}`", _Problem("values", MOST_VALUES, count))
-            size += sum(map(_size, level))
-            if size > MOST_VALUE_BYTES:
-                raise _error(f"the parameter `{name}`", _Problem("bytes of values", MOST_VALUE_BYTES, size))
-            try:
-                level = [inner for part in level for inner in _parts(part)]
-            except Exception as error:  # a class of the caller's may fail in its own way
-                text = f"the parameter `{name}` cannot be read: {raised(error)}"
-                raise BadRequest(text, hint="give plain values, arrays or values of pyarrow.scalar") from None
-            depth += 1
-
-
-def _named_values(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    try:
-        return list(params.items())
-    except Exception as error:
-        raise BadRequest(f"the parameters cannot be read: {raised(error)}", hint="give a plain dict") from None
-
-
 def too_deep(what: str) -> ResourceLimit:
-    """The error of a text that a parser could not follow to the bottom."""
+    """Return the error for a text that is too deeply nested for a parser."""
     text = f"{what} is nested too deeply"
     return ResourceLimit(text, resource="statement nesting", limit=MOST_NESTED, actual=MOST_NESTED + 1, hint=_SHORTEN)
 
 
 def too_many_views(actual: int) -> ResourceLimit:
-    """The error of a statement that reads more views than may be written out in it."""
+    """Return the error for a statement that expands to too many views."""
     text = f"the statement reads more than {MOST_VIEWS} views, each counted as often as it is named"
     hint = "read fewer, or keep the rows of a view as a table"
     return ResourceLimit(text, resource="views", limit=MOST_VIEWS, actual=actual, hint=hint)
@@ -137,9 +101,8 @@ class _Problem:
 
 
 def _error(what: str, problem: _Problem) -> ResourceLimit:
-    text = f"{what} has {problem.actual} {_SHOWN.get(problem.resource, problem.resource)}, more than {problem.limit}"
-    hint = _SHORTEN if problem.resource in _SHOWN else "pass fewer or flatter values; load what is larger"
-    return ResourceLimit(text, resource=problem.resource, limit=problem.limit, actual=problem.actual, hint=hint)
+    text = f"{what} has {problem.actual} {_SHOWN[problem.resource]}, more than {problem.limit}"
+    return ResourceLimit(text, resource=problem.resource, limit=problem.limit, actual=problem.actual, hint=_SHORTEN)
 
 
 _SHOWN: Final = {
@@ -155,30 +118,15 @@ _SHOWN: Final = {
 }
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, str | bytes | bytearray | memoryview):
-        return ()
-    if isinstance(value, Mapping):
-        return (*value.keys(), *value.values())
-    return value if isinstance(value, Sequence | set | frozenset) else ()
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, str | bytes | bytearray):
-        return len(value)
-    size = getattr(value, "nbytes", 0)  # arrays, and what Arrow made of them
-    return size if isinstance(size, int) else 0
-
-
 def _problem(text: str) -> _Problem | None:
     size = len(text.encode("utf-8"))
     if size > MOST_BYTES:
         return _Problem("statement bytes", MOST_BYTES, size)
     readings = [text]
     if "\\'" in text:
-        readings.append(text.replace("\\'", "\\ "))  # where a backslash keeps a quote from ending a text, it is no quote
+        readings.append(text.replace("\\'", "\\ "))  # a quote escaped by a backslash does not end the string
     if "`" in text:
-        # One engine reads names in backticks, in which a quote is a letter.
+        # One engine quotes identifiers with backticks; a quotation mark inside is an ordinary character.
         readings.append(_BACKTICKS.sub(lambda match: f'"{"_" * (len(match[0]) - 2)}"', text))
     return next((problem for problem in map(_problem_of, readings) if problem is not None), None)
 
@@ -190,11 +138,7 @@ def _problem_of(text: str) -> _Problem | None:
     tokens = tokens_of(text, MOST_TOKENS + 1)
     if len(tokens) > MOST_TOKENS:
         return _Problem("statement tokens", MOST_TOKENS, len(tokens))
-    scan = _Scan()
-    for place, token in enumerate(tokens):
-        if not place % _STRIDE:
-            check_deadline()
-        scan.take(tokens, place, token)
+    scan = _scanned(tokens)
     measured = (
         ("statement nesting", MOST_NESTED, scan.deepest),
         ("statement operators", MOST_CHAINED, scan.longest),
@@ -212,9 +156,29 @@ def _problem_of(text: str) -> _Problem | None:
     return _Problem("statement relations", MOST_RELATIONS, relations) if relations > MOST_RELATIONS else None
 
 
+@lru_cache(maxsize=512)
+def growth_of(text: str) -> tuple[int, bool]:
+    """How many times longer than its parts a value of a statement may get, at worst, and whether it reads relations.
+
+    >>> growth_of("select a || a as b from (select 'x' as a)")
+    (2, True)
+    """
+    scan = _scanned(tokens_of(text, MOST_TOKENS))
+    return _expanded(scan)[2], bool(scan.uses)
+
+
+def _scanned(tokens: Sequence[SqlToken]) -> _Scan:
+    scan = _Scan()
+    for place, token in enumerate(tokens):
+        if not place % _STRIDE:
+            check_deadline()
+        scan.take(tokens, place, token)
+    return scan
+
+
 @dataclass(kw_only=True)
 class _Level:
-    """What is between two brackets."""
+    """The counts of one bracket."""
 
     logical: int = 0
     operators: int = 0
@@ -226,15 +190,15 @@ class _Level:
     wants_relation: bool = False
     is_case: bool = False
     joins_values: bool = False
-    """Whether what its commas separate becomes one value."""
+    """True if its comma-separated elements form one value."""
     values: int = 0
-    """How many joins of values there are in the present expression."""
+    """The number of concatenations in the current expression."""
     most_values: int = 0
     cubed: int = 0
-    """How many columns its CUBE has, if it is one."""
+    """The number of columns, if it is a CUBE."""
     cte: _Cte | None = None
     grown: int = 1
-    """How much values can grow outside of it."""
+    """The growth factor of values outside of it."""
 
     @property
     def chained(self) -> int:
@@ -245,7 +209,7 @@ class _Level:
         return self.relations + self.subqueries + self.distinct
 
     def next_part(self) -> None:
-        """Begin an expression that is no part of what came before it."""
+        """Start a new expression."""
         self.logical = self.operators = 0
         self.most_values = self.joined_values
         if not self.joins_values:
@@ -267,13 +231,13 @@ class _Cte:
 
 @dataclass(frozen=True)
 class _Use:
-    """A relation: where it is named, what it is called, and how many are joined there."""
+    """A relation: its position, its name, and the number of relations joined there."""
 
     place: int
     name: str
     joined: int
     grown: int
-    """How many times longer what it holds can get before it leaves the queries around it."""
+    """The factor by which its values can grow in the enclosing queries."""
 
 
 @dataclass(kw_only=True)
@@ -282,7 +246,7 @@ class _Scan:
 
     levels: list[_Level] = field(default_factory=lambda: [_Level()])
     chained: int = 0
-    """Operators in the brackets around the present ones."""
+    """Operators in the enclosing brackets."""
     joined: int = 0
     most_joined: int = 0
     grown: int = 1
@@ -291,11 +255,11 @@ class _Scan:
     deepest: int = 0
     longest: int = 0
     casts: bool = False
-    """Whether a text may be the name of a type."""
+    """True if the next string may be a type name."""
     suffixes: int = 0
-    """Brackets one after the other, up to the last ones."""
+    """Consecutive brackets, up to the last ones."""
     is_first: bool = False
-    """Whether the last token may be the first sign of an operator of two."""
+    """True if the last token may be the first character of a two-character operator."""
     ctes: list[_Cte] = field(default_factory=list)
     uses: list[_Use] = field(default_factory=list)
 
@@ -373,14 +337,14 @@ class _Scan:
             self.ctes.append(inner.cte)
         elif level.wants_relation:
             self._relation(tokens, place, None, level)
-            # Brackets around joins hold relations from their first name on.
+            # Brackets around a join list relations from the first name on.
             inner.in_from = inner.wants_relation = True
         elif after in _QUERIES:
             level.subqueries += 1
         self._enter(level, inner)
 
     def _take_suffix(self, tokens: Sequence[SqlToken], place: int) -> None:
-        """Brackets right after brackets: a type of lists of lists, or a part of a part. Each is inside of the next."""
+        """Count brackets right after brackets as nested: the type of a nested list, or repeated subscripts."""
         follows = place and tokens[place].text == "[" and tokens[place - 1].text == "]"
         self.suffixes = self.suffixes + 1 if follows else 0
         self.deepest = max(self.deepest, self.suffixes)
@@ -430,7 +394,7 @@ class _Scan:
 
 
 def _nested(text: str) -> int:
-    """How deep brackets are inside of each other in a text, at worst."""
+    """Return the largest nesting depth of brackets in a text."""
     depth = deepest = 0
     for bracket in _BRACKETS.finditer(text):
         depth += 1 if bracket[0] in _OPENING else -1
@@ -439,7 +403,7 @@ def _nested(text: str) -> int:
 
 
 def _cte_name(tokens: Sequence[SqlToken], place: int) -> str | None:
-    """What the expression in brackets that open here is called; None if they are others."""
+    """Return the name of the common table expression whose bracket opens here; None for other brackets."""
     if tokens[place].text != "(":
         return None
     at = place - 1
@@ -448,7 +412,7 @@ def _cte_name(tokens: Sequence[SqlToken], place: int) -> str | None:
     if at < 1 or tokens[at].text.lower() != "as":
         return None
     at -= 1
-    if tokens[at].text == ")":  # names of its columns
+    if tokens[at].text == ")":  # its column names
         while at > 0 and tokens[at].text != "(":
             at -= 1
         at -= 1
@@ -456,7 +420,7 @@ def _cte_name(tokens: Sequence[SqlToken], place: int) -> str | None:
 
 
 def _expanded(scan: _Scan) -> tuple[int, int, int]:
-    """How many relations there are and how many are joined, and how much values grow: with every table expression copied."""
+    """Return the number of relations, the largest join and the growth of values, with every table expression inlined."""
     if max(len(scan.uses), len(scan.ctes)) > MOST_RELATIONS:
         return max(len(scan.uses), len(scan.ctes)), 0, 1
     weights: dict[str, int] = {}
@@ -472,8 +436,8 @@ def _expanded(scan: _Scan) -> tuple[int, int, int]:
     def growth(use: _Use) -> int:
         return min(use.grown * growths.get(use.name, 1), _MANY)
 
-    # In the order in which they end, so that those inside come before those around them; names that are given twice have
-    # the larger of both.
+    # In the order in which they end, so that inner ones come before outer ones; a name that is defined twice has the
+    # larger values of both.
     uses = sorted(scan.uses, key=lambda use: use.place)
     for cte in sorted(scan.ctes, key=lambda cte: cte.end):
         inside = list(_between(uses, cte.start, cte.end))

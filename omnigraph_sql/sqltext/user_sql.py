@@ -1,4 +1,4 @@
-"""SQL that users wrote: from one dialect to another, and calls whose place a table takes."""
+"""User SQL: transpiled between dialects, with table functions replaced by relations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIALECTS = {"datafusion": "postgres", "duckdb": "duckdb", "spark": "spark", "pos
 
 
 def translated_sql(text: str, dialect: str, to: str) -> str:
-    """A query in the dialect of another engine; one in the right dialect stays as it is."""
+    """Return a query in the dialect of another engine; one in that dialect is returned unchanged."""
     if dialect == to:
         return text
     check_sql(text)
@@ -39,7 +39,7 @@ def translated_sql(text: str, dialect: str, to: str) -> str:
 
 
 def qualified_sql(text: str, resolve: Callable[[list[str]], list[str]]) -> str:
-    """A DuckDB query whose tables have other names."""
+    """Return a DuckDB query with its tables renamed."""
     check_sql(text, "a view")
     try:
         tree = sqlglot.parse_one(text, read="duckdb")
@@ -62,14 +62,14 @@ def qualified_sql(text: str, resolve: Callable[[list[str]], list[str]]) -> str:
 
 @dataclass(frozen=True)
 class SqlParameter:
-    """An argument that is a parameter of the statement."""
+    """An argument given as a parameter of the statement."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class SqlCall:
-    """A call of a table function: where it stands, and its arguments, each a value or a parameter."""
+    """A call of a table function: its position, and its arguments, each a value or a parameter."""
 
     start: int
     end: int
@@ -77,7 +77,7 @@ class SqlCall:
 
 
 def replaced_calls(text: str, function: str, replace: Callable[[SqlCall], str]) -> str:
-    """A DuckDB statement with something else in place of each call of a table function."""
+    """Return a DuckDB statement with each call of a table function replaced."""
     if function not in text.lower():
         return text
     calls = list(_calls(text, function))
@@ -87,7 +87,7 @@ def replaced_calls(text: str, function: str, replace: Callable[[SqlCall], str]) 
 
 
 def renamed_schema(text: str, schema: str, name: str) -> str:
-    """A DuckDB statement with another name for a schema, wherever a table follows it."""
+    """Return a DuckDB statement with a schema renamed wherever it qualifies a table."""
     if schema not in text.lower():
         return text
     tokens = [
@@ -101,7 +101,7 @@ def renamed_schema(text: str, schema: str, name: str) -> str:
 
 
 def unexplained(text: str) -> tuple[str, str]:
-    """The words before the query that a DuckDB statement asks to explain, if it does, and the rest.
+    """Split a DuckDB statement into its EXPLAIN prefix, empty if it has none, and the query.
 
     >>> unexplained("explain /* how */ analyze (format json) select 1")
     ('explain analyze ( format json )', 'select 1')
@@ -119,7 +119,7 @@ def unexplained(text: str) -> tuple[str, str]:
 
 
 def parameter_names(text: str) -> frozenset[str]:
-    r"""The parameters that a statement mentions.
+    r"""Return the parameters that a statement mentions.
 
     >>> sorted(parameter_names("select $a, '$b', \"$c\" from gq('q', $d) -- $e"))
     ['a', 'd']
@@ -128,7 +128,7 @@ def parameter_names(text: str) -> frozenset[str]:
 
 
 def is_sampled(text: str) -> bool:
-    r"""Whether a statement asks for a sample of a table.
+    r"""True if a statement samples a table.
 
     >>> is_sampled("select * from t tablesample (10)"), is_sampled("select 'tablesample', \"tablesample\" from t")
     (True, False)
@@ -137,7 +137,7 @@ def is_sampled(text: str) -> bool:
 
 
 def state_written(text: str) -> str | None:
-    """A table with a state after a sign, as in `from person@draft`, which SQL has no such name for; None if there is none.
+    """Return a table reference with an unquoted state, such as `person@draft`, which SQL cannot parse; None without one.
 
     >>> state_written("select a from main.person@feature/x p"), state_written("select a @ b from t")
     ('person@feature/x', None)
@@ -169,7 +169,7 @@ def _calls(text: str, function: str) -> Sequence[SqlCall]:
 
 
 def _is_table(tokens: Sequence[SqlToken], place: int) -> bool:
-    """Whether a name stands where a table does."""
+    """True if a name is in the position of a table."""
     return place > 0 and (_is_word(tokens, place - 1, "from", "join") or tokens[place - 1].text == ",")
 
 
@@ -183,7 +183,7 @@ def _closing(tokens: Sequence[SqlToken], opening: int) -> int:
 
 
 def _arguments(function: str, tokens: Sequence[SqlToken]) -> tuple[Any, ...]:
-    text = " ".join(token.text for token in tokens)  # apart: this parser takes `$a,$` for the beginning of a text
+    text = " ".join(token.text for token in tokens)  # joined by spaces: `$a,$` would start a dollar-quoted string
     try:
         parsed = sqlglot.parse_one(f"SELECT {function}({text})", read="duckdb")
     except RecursionError:

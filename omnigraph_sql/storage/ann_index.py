@@ -1,4 +1,4 @@
-"""Rows that are probably nearest to a point, by an index of vectors."""
+"""Approximate nearest rows of a point, by a vector index."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from omnigraph_sql.storage.handles import SnapshotHandle
 
 PROBES: Final = 20
 REFINED: Final = 10
-"""So many times as many rows as wanted are compared exactly."""
+"""The factor by which candidates outnumber the wanted rows; candidates are compared exactly."""
 
 
 def has_index(handle: SnapshotHandle, column: str) -> bool:
-    """True if a version has an index of vectors on a column. Rows it does not know are compared one by one."""
+    """True if a version has a vector index on a column. Rows that it does not cover are compared one by one."""
     return any(
         index.field_names == [column] and index.index_type.upper() == "IVF_PQ"
         for index in handle._dataset.describe_indices()
@@ -26,7 +26,7 @@ def has_index(handle: SnapshotHandle, column: str) -> bool:
 def probably_nearest(
     handle: SnapshotHandle, column: str, point: npt.NDArray[np.float32], limit: int, metric: str
 ) -> npt.NDArray[np.int64]:
-    """The positions of as many rows as the limit says, ascending; most of the nearest are among them."""
+    """Return the positions of `limit` candidate rows, ascending; most of the nearest rows are among them."""
     request = {"column": column, "q": point, "k": limit, "nprobes": PROBES, "refine_factor": REFINED, "metric": metric}
     with translated_errors(handle.path):
         scanner = handle._dataset.scanner(columns=["_rowoffset", "_distance"], nearest=request)

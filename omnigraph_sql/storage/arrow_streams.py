@@ -1,4 +1,4 @@
-"""Rows as the bytes of an Arrow stream, made while they are sent."""
+"""Arrow streams that are serialized while they are sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 class _Chunks:
-    """A file to write to, whose bytes are taken away piece by piece."""
+    """A writable file whose bytes are consumed piece by piece."""
 
     closed = False
 
@@ -25,13 +25,13 @@ class _Chunks:
         return taken
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: there is no buffer."""
 
     close = flush
 
 
 def stream(rows: pa.RecordBatchReader) -> Iterator[bytes]:
-    """Rows as the bytes of an Arrow stream."""
+    """Yield the bytes of an Arrow stream."""
     chunks = _Chunks()
     with pa.PythonFile(chunks, mode="w") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
         for batch in rows:

@@ -22,7 +22,7 @@ from omnigraph_sql.storage.objects import ObjectStore
 _DIRECTORY: Final = "_branches"
 _SUFFIX: Final = ".json"
 _UNIQUE: Final = 10
-"""Characters of a new id at the end of the name of a lineage."""
+"""The length of the random suffix in the name of a lineage."""
 _LINEAGE: Final = re.compile(rf"(?P<branch>.+)\.[0-9A-Z]{{{_UNIQUE}}}")
 _CACHED: Final = 256
 _MAIN: Final = "main"
@@ -43,7 +43,7 @@ class BranchRecord:
     incarnation: str = ""
     """Distinguishes the branch from an earlier or later one of its name."""
     text: str = field(default="", repr=False, compare=False)
-    """The stored text, if it was read."""
+    """The stored text of a record that was read."""
 
     def to_json(self) -> str:
         entry = {
@@ -59,7 +59,7 @@ class BranchRecord:
 
 
 def new_lineage(branch: str) -> str:
-    """A name for the lineage of a new branch."""
+    """Return a unique name for the lineage of a new branch."""
     return f"{branch}.{ulid.new()[-_UNIQUE:]}"
 
 
@@ -69,7 +69,7 @@ def is_lineage(name: str) -> bool:
 
 
 def branch_of_lineage(lineage: str) -> str:
-    """The branch that a lineage was made for."""
+    """Return the branch that a lineage was created for."""
     match = _LINEAGE.fullmatch(lineage)
     return lineage if match is None else match["branch"]
 
@@ -85,7 +85,7 @@ class BranchRecords:
         return f"{self._directory}/{quote(branch, safe='')}{_SUFFIX}"
 
     def names(self) -> list[str]:
-        """The branches besides main, those included whose record is damaged."""
+        """Return the branches besides main, those with a damaged record included."""
         names = (_branch_of(entry) for entry in self._objects.list_entries(self._directory))
         return sorted(name for name in names if name is not None)
 
@@ -104,7 +104,7 @@ class BranchRecords:
         except Storage as error:
             if error.storage_class != "permanent":
                 raise
-            text, record = "", None  # something else is in its place
+            text, record = "", None  # it is no file
         if record is None and not self._objects.has_entry(name) and not self._objects.has_prefix(name):
             raise NotFound(f"there is no branch `{branch}`", what="branch", name=branch)
         if record is None:
@@ -114,7 +114,7 @@ class BranchRecords:
         return record
 
     def create(self, record: BranchRecord) -> bool:
-        """Make a branch exist; False when there is one of its name already."""
+        """Create a record; return False if the branch exists already."""
         return self._objects.create_entry(self.object_name(record.name), record.to_json())
 
     def delete(self, branch: str, record: BranchRecord | None) -> None:
@@ -130,7 +130,7 @@ class BranchRecords:
 
 
 def _branch_of(entry: str) -> str | None:
-    """The branch that a file is the record of, by its name; None for other files."""
+    """Return the branch whose record a file is, by its name; None for other files."""
     name = unquote(entry.removesuffix(_SUFFIX))
     try:
         is_record = entry == f"{quote(name, safe='')}{_SUFFIX}"

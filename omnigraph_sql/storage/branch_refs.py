@@ -21,7 +21,7 @@ _UNIQUE: Final = re.compile(r"(?P<branch>.+\.[0-9A-Z]{10})/.+")
 """A file on a branch that a write of ours made: its name ends in ten characters of an id. Names of branches may have such
 parts further ahead, so the last one counts."""
 _LATEST: Final = 1e12
-"""No time of a creation is later."""
+"""The latest valid time of a creation."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Reference:
 
 
 def reference_name(dataset: str, branch: str) -> str:
-    """The object that is the reference of a branch of a dataset."""
+    """Return the name of the object with the reference of a branch."""
     return f"{dataset}/{_DIRECTORY}/{quote(branch, safe='')}{_SUFFIX}"
 
 
@@ -90,7 +90,7 @@ def branch_of_file(name: str, branches: Container[str]) -> str | None:
 
 
 def damaged(dataset: str, names: Iterable[str]) -> Storage | None:
-    """The error for references that cannot be read; None when there is none."""
+    """Return the error for references that cannot be read; None if all can be read."""
     first = min(names, default=None)
     if first is None:
         return None

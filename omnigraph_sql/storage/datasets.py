@@ -34,7 +34,7 @@ def open_dataset(
     session: Any = None,
     block_size: int | None = None,
 ) -> Any:
-    """A version of a dataset below the root, the newest by default, wherever the graph was when it was written."""
+    """Open a version of a dataset below the root, by default the newest. The graph may have been moved since."""
     settings: dict[str, Any] = {
         "session": session,
         "storage_options": objects.root.storage_options,
@@ -45,7 +45,7 @@ def open_dataset(
 
 
 def stage_new(objects: ObjectStore, name: str, rows: pa.Table) -> Any:
-    """The files of a dataset that does not exist yet."""
+    """Write the files of a new dataset."""
     staged: Any = write_fragments(
         rows,
         objects.uri(name),
@@ -60,7 +60,7 @@ def stage_new(objects: ObjectStore, name: str, rows: pa.Table) -> Any:
 
 
 def commit_new(objects: ObjectStore, name: str, staged: Any) -> Any:
-    """The first version of a dataset. Without retries: of several processes that create it at once, one succeeds."""
+    """Commit the first version of a dataset. Without retries: of several processes that create it, one succeeds."""
     return lance.LanceDataset.commit(  # inline-commit-ok: nothing refers to it yet
         objects.uri(name), staged, enable_stable_row_ids=True, max_retries=0, storage_options=objects.root.storage_options
     )
@@ -72,7 +72,7 @@ def needs_compaction(dataset: Any) -> bool:
 
 
 def compact(objects: ObjectStore, name: str, dataset: Any) -> bool:
-    """Fold the fragments of a dataset when they are many; whether that was done."""
+    """Fold the fragments of a dataset if they are many; return True if it was done."""
     if not needs_compaction(dataset):
         return False
     try:

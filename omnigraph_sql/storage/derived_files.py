@@ -1,4 +1,4 @@
-"""Files that hold what can be worked out again: arrays under a key, mapped into memory and never trusted unseen.
+"""Files of derived arrays, by key. They are memory-mapped, and verified before use.
 
 They are no part of a publish. Deleting all of them changes speed only, so a file with any fault is as good as none, and
 one that cannot be written is not missed.
@@ -39,7 +39,7 @@ _MARK: Final = b"OGARRAY2"
 _START: Final = struct.Struct("<8sQ16s")
 _ALIGNED: Final = 64
 _PIECE: Final = 1 << 22
-"""Bytes that share a checksum of 32 bits."""
+"""The bytes per checksum of 32 bits."""
 _PIECES_PER_THREAD: Final = 4
 _TYPES: Final = {name: np.dtype(name) for name in ("<i4", "<i8", "<u4", "<u8", "|u1", "<f4")}
 _FAULTS: Final = (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError, struct.error)
@@ -50,7 +50,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class DerivedFile:
-    """A file as it is found: what it was made for, what is known about its arrays, and the arrays, mapped."""
+    """An opened file: its key, its metadata, and its memory-mapped arrays."""
 
     key: str
     facts: dict[str, Any]
@@ -74,7 +74,7 @@ class DerivedFiles:
         self.calls: Counter[str] = Counter()
 
     def read(self, kind: str, key: str) -> DerivedFile | None:
-        """The file made for a key; None if it is missing, has any fault or was made for another key."""
+        """Return the file of a key; None if it is missing, faulty, or has another key."""
         self.calls["map"] += 1
         try:
             with _opened(self._directory / kind / _name(key)) as descriptor:
@@ -92,7 +92,7 @@ class DerivedFiles:
         return [file for file in map(_described, sorted(paths, key=_changed_at, reverse=True)) if file is not None]
 
     def write(self, kind: str, key: str, facts: Mapping[str, Any], arrays: Arrays) -> bool:
-        """Keep arrays under a key, whole or not at all. False if the directory cannot be written."""
+        """Write the file of a key atomically; return False if the directory cannot be written."""
         self.calls["write"] += 1
         path = self._directory / kind / _name(key)
         temp_files.discard(path.parent)
@@ -122,13 +122,13 @@ class DerivedFiles:
         return files
 
     def discard(self, files: Iterable[Path]) -> None:
-        """Remove files; an absent one is success. A process that has one mapped can go on reading it."""
+        """Remove files, if they exist. A process that has mapped one can go on reading it."""
         self.calls["forget"] += 1
         for path in files:
             path.unlink(missing_ok=True)
 
     def forget(self, kind: str, key: str) -> None:
-        """Forget a file; an absent one is success. A process that has it mapped can go on reading it."""
+        """Remove a file, if it exists. A process that has mapped it can go on reading it."""
         self.calls["forget"] += 1
         with suppress(OSError):
             (self._directory / kind / _name(key)).unlink()
@@ -180,7 +180,7 @@ def _write(stream: Any, key: str, facts: Mapping[str, Any], arrays: Arrays) -> N
 
 
 def _checksums_of(parts: Iterable[memoryview]) -> list[int]:
-    """The checksums of all pieces of what the parts are together."""
+    """Compute the checksums of all pieces of the concatenated parts."""
     checksums, last, room = [], 0, _PIECE
     for part in parts:
         at = 0
@@ -202,7 +202,7 @@ def _digest(text: bytes) -> bytes:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """A plain file, opened. Nothing else is waited for: a pipe would never say anything."""
+    """Open a regular file; opening a pipe would block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -222,7 +222,7 @@ def _described(path: Path) -> Description | None:
 
 
 def _header(content: mmap.mmap) -> tuple[dict[str, Any], int]:
-    """The header of a file, and where the arrays begin. Any fault is one of `_FAULTS`."""
+    """Return the header of a file, and the offset of the arrays. Faults raise one of `_FAULTS`."""
     mark, length, digest = _START.unpack_from(content)
     if mark != _MARK or length > len(content) - _START.size:
         raise ValueError("the file has no header")
@@ -237,7 +237,7 @@ def _header(content: mmap.mmap) -> tuple[dict[str, Any], int]:
 
 
 def _verified(content: mmap.mmap, key: str) -> DerivedFile | None:
-    """The arrays of a mapped file, if each of its bytes is as it was written."""
+    """Return the arrays of a mapped file, after verifying the checksums."""
     header, start = _header(content)
     size = header["size"]
     if header["key"] != key or start + size != len(content):
@@ -249,7 +249,7 @@ def _verified(content: mmap.mmap, key: str) -> DerivedFile | None:
         dtype = _TYPES[kind]
         if not 0 <= first <= first + count * dtype.itemsize <= size or count < 0:
             raise ValueError(f"the array {name} is not in the file")
-        # An empty array at the end of the file has no place in it.
+        # An empty array at the end of the file has no bytes in it.
         arrays[name] = np.frombuffer(content, dtype, count, start + first) if count else _none(dtype)
     return DerivedFile(key, header["facts"], arrays)
 
@@ -261,7 +261,7 @@ def _none(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _checksums(content: memoryview) -> list[int]:
-    """As `_checksums_of`, on all cores. This is what first brings the file into memory."""
+    """Compute the checksums on all cores. This reads the file into memory for the first time."""
     starts = range(0, len(content), _PIECE)
 
     def check(share: tuple[int, int]) -> list[int]:

@@ -1,8 +1,8 @@
-"""Flushing to disk what a publish rests on, when asked to by `OMNIGRAPH_FSYNC=1`.
+"""Flushing of the files of a publish to disk, with `OMNIGRAPH_FSYNC=1`.
 
-Lance leaves its files to the operating system, which writes them when it likes: a commit survives the death of the process,
-but not necessarily a power cut. With the setting on, the files that a new version of a dataset brought, and the directories
-that name them, are on disk before the caller goes on.
+Lance does not flush its files, and the operating system delays their writing: a commit survives the death of the process,
+but not necessarily a power failure. With the setting, the files that a new version of a dataset added, and the directories
+that name them, are flushed before the caller continues.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def flush_files(files: Iterable[Path], root: Path, calls: Counter[str]) -> None:
 
 
 def flush_directory(directory: Path, root: Path, calls: Counter[str]) -> None:
-    """Flush the names in a directory and in those above it, after a file was put there whose text is on disk already."""
+    """Flush a directory and its parents, after a file whose content is on disk was renamed or linked into it."""
     if _is_on():
         _flush_directories([directory], root, calls)
 
@@ -42,13 +42,13 @@ def _is_on() -> bool:
 
 
 def _added(dataset: Any, version: int, place: Path) -> Iterator[str]:
-    """Names of the files that came with a version: rows, deletions, indexes, the transaction and the version itself."""
+    """Return the names of the files that a version added: rows, deletions, indexes, transaction and manifest."""
     transaction = dataset.read_transaction(version)
     operation = transaction.operation
     for fragment in new_fragments(operation):
         for file in fragment.files:
             yield f"data/{file.path}"
-            yield from _inside(place, f"data/{file.path.removesuffix('.lance')}")  # large values stand beside their file
+            yield from _inside(place, f"data/{file.path.removesuffix('.lance')}")  # large blobs have files of their own
     for fragment in getattr(operation, "updated_fragments", ()):
         if fragment.deletion_file is not None:
             yield fragment.deletion_file.path(fragment.id)
@@ -59,7 +59,7 @@ def _added(dataset: Any, version: int, place: Path) -> Iterator[str]:
 
 
 def _inside(place: Path, name: str) -> Iterator[str]:
-    """A file, or the files of a directory; nothing, where Lance had nothing to put there."""
+    """Yield a file, or the files of a directory; nothing if it does not exist."""
     if (place / name).is_dir():
         yield from (f"{name}/{child.name}" for child in (place / name).iterdir())
     elif (place / name).exists():

@@ -20,7 +20,7 @@ from omnigraph_sql.errors import NotFound, Storage
 LANCE_ERRORS: Final = (OSError, ValueError, RuntimeError, pa.ArrowException)
 RESTORE: Final = "restore the directory from a copy of the graph"
 START_OVER: Final = "restore the graph from a copy, or take what it shows with `ogsql export` and load that into a new graph"
-"""For tables that something else has written to: reading goes on, writing does not."""
+"""The hint for tables that another program has changed: they can be read, not written."""
 
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -44,7 +44,7 @@ _DAMAGE: Final = (
 )
 _DAMAGED: Final = " is damaged: "
 _REQUEST: Final = "Error performing"
-"""The text of every failed request to an object store, also when Lance made it."""
+"""The text of every failed request to an object store, those of Lance included."""
 
 _REMOTE: Final = (
     (
@@ -94,7 +94,7 @@ _REMOTE: Final = (
 
 @contextmanager
 def translated_errors(path: str, hint: str = RESTORE) -> Iterator[None]:
-    """Turn what Lance raises about a dataset into an error of our family. `hint` is the remedy for files that are lost."""
+    """Translate exceptions of Lance about a dataset into errors of the family. `hint` is the remedy for lost files."""
     try:
         yield
     except LANCE_ERRORS as error:
@@ -102,7 +102,7 @@ def translated_errors(path: str, hint: str = RESTORE) -> Iterator[None]:
 
 
 def storage_error(error: Exception, path: str, hint: str = RESTORE) -> Exception:
-    """An error of Lance as one of our family."""
+    """Translate an exception of Lance."""
     text = plain(error)
     code = error.errno if isinstance(error, OSError) and error.errno else _errno(text)
     if is_remote(error):
@@ -121,7 +121,7 @@ def storage_error(error: Exception, path: str, hint: str = RESTORE) -> Exception
 
 
 def translate(error: Exception, path: str) -> Exception:
-    """An error of the operating system, or of a client of an object store, as one of our family."""
+    """Translate an exception of the operating system, or of the client of an object store."""
     if is_remote(error):
         return _remote(plain(error), path)
     if isinstance(error, FileNotFoundError):
@@ -146,7 +146,7 @@ def translate(error: Exception, path: str) -> Exception:
 
 
 def is_remote(error: Exception) -> bool:
-    """True if a request to an object store failed, other than by finding nothing."""
+    """True if a request to an object store failed for another reason than a missing object."""
     text = str(error)
     absent = "404 Not Found" in text and "NoSuchBucket" not in text
     return _REQUEST in text and not absent
@@ -172,13 +172,13 @@ def is_damage(error: NotFound | Storage) -> bool:
 
 
 def lost_file(error: BaseException) -> str | None:
-    """The file of a table that a reader did not find, from the text of an error."""
+    """Return the missing file of a table, from the text of an error."""
     match = _LOST.search(str(error))
     return None if match is None or _REQUEST in str(error) else match["file"]
 
 
 def is_conflict(error: Exception) -> bool:
-    """True if Lance says that another commit came first; a path that has the word in it, on a full disk, is none."""
+    """True for a commit conflict. A path in another error may contain the same words."""
     text = str(error)
     if _errno(text) is not None or is_absence(error):
         return False
@@ -186,7 +186,7 @@ def is_conflict(error: Exception) -> bool:
 
 
 def plain(error: Exception) -> str:
-    """The text of an error on one line, without the places in Lance's own source."""
+    """Return the text of an error on one line, without references to Lance's source code."""
     return " ".join(_SOURCE_PLACE.sub("", str(error)).split()) or type(error).__name__
 
 

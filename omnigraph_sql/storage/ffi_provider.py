@@ -1,4 +1,4 @@
-"""Versions of tables as engines read them, in batches of a length that suits their rows."""
+"""Table providers for engines, with batch lengths that suit the size of rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_provider(dataset: Any, reopen: Callable[[int], Any]) -> Any:
 
 
 def batch_rows(dataset: Any) -> int | None:
-    """The number of rows a batch should have; None for as many as Lance gives anyway."""
+    """Return the number of rows per batch; None for Lance's default."""
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     count = sum(fragment.physical_rows for fragment in fragments)
     sizes = [file.file_size_bytes for fragment in fragments for file in fragment.files]

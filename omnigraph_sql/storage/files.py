@@ -12,7 +12,7 @@ from omnigraph_sql.storage import durability, integrity
 from omnigraph_sql.storage.integrity import version_name
 
 FileMark: TypeAlias = tuple[int, int, int]
-"""Identifies a file, as its name does not: its place on the disk, the time of its last change, and its size."""
+"""Identifies the content of a file: its inode, modification time and size."""
 
 
 class DatasetFiles(Protocol):
@@ -22,23 +22,23 @@ class DatasetFiles(Protocol):
         """Raise when a data file of new fragments is shorter than it should be."""
 
     def retract_torn(self, name: str, dataset: Any) -> None:
-        """Take back the newest version of a dataset if its files are not whole."""
+        """Delete the newest version of a dataset if its files are incomplete."""
 
     def flush_version(self, name: str, dataset: Any, calls: Counter[str]) -> None:
-        """Flush what the version of a dataset added, if that is asked for; counts under `fsync`."""
+        """Flush the files that a version of a dataset added, if `OMNIGRAPH_FSYNC` is set; counts under `fsync`."""
 
     def flush_objects(self, names: Iterable[str], calls: Counter[str]) -> None:
-        """Flush objects that Lance wrote beside a version, if that is asked for."""
+        """Flush objects that Lance wrote beside a version, if `OMNIGRAPH_FSYNC` is set."""
 
     def is_newest(self, name: str, version: int, mark: FileMark) -> bool:
-        """True if the file of a version is the marked one, and no version of the dataset came after it."""
+        """True if the file of a version has this mark, and the version is the newest one of the dataset."""
 
     def mark_of(self, name: str, version: int, containing: str = "") -> FileMark | None:
-        """The mark of the file of a version; None where looking costs a request, or if it does not contain a text."""
+        """Return the mark of the file of a version; None where that costs a request, or if the file lacks a text."""
 
 
 class LocalFiles:
-    """Files in a directory: a full disk may cut them short, and the operating system writes them when it likes."""
+    """Files in a directory: a full disk may truncate them, and the operating system delays their writing."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -56,7 +56,7 @@ class LocalFiles:
         durability.flush_files((self._root / name for name in names), self._root, calls)
 
     def is_newest(self, name: str, version: int, mark: FileMark) -> bool:
-        # Versions follow one another without a gap, and the file of one appears in the moment it lands.
+        # Version numbers have no gaps, and the file of a version appears at the moment of its commit.
         if os.path.exists(f"{self._root}/{name}/{version_name(version + 1)}"):
             return False
         return self.mark_of(name, version) == mark
@@ -73,7 +73,7 @@ class LocalFiles:
 
 
 class AcknowledgedFiles:
-    """Objects of a store that answers a write only when the object is there as a whole, and kept: nothing is left to do."""
+    """Objects of a store that acknowledges a write only when the object is complete and durable: nothing is left to do."""
 
     def require_whole(self, name: str, fragments: Iterable[Any]) -> None:
         pass

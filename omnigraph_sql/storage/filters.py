@@ -1,4 +1,4 @@
-"""Scanners with filters, also where Lance cannot take a filter as it is."""
+"""Scanners with filters, those that Lance does not support included."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def is_deep(filter: pc.Expression) -> bool:
 
 
 def filtered(dataset: Any, filter: pc.Expression | str | None, **options: Any) -> Any:
-    """A scanner of the rows that satisfy a filter."""
+    """Return a scanner of the rows that satisfy a filter."""
     if not isinstance(filter, pc.Expression) or not any(_is_unsigned_list(field.type) for field in dataset.schema):
         return dataset.scanner(filter=filter, **options)
     # Lance serialises the whole schema with the filter, and Substrait has no type for lists of unsigned numbers.
-    # As Lance does with other such columns, its place is held by another type; nothing in the filter is about it.
+    # As Lance does for other such columns, another type stands in for it; the filter does not use the column.
     builder: Any = ScannerBuilder(dataset).apply_defaults(
         {name: option for name, option in options.items() if option is not None}
     )

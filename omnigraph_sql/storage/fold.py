@@ -9,7 +9,6 @@ nothing more to publish or to recover, because it is the same commit.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,17 +16,18 @@ from lance.dataset import LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.errors import Internal
+from omnigraph_sql.storage.row_updates import row_update
 
 MANY: Final = 32
-"""So many small fragments are folded into one."""
+"""The number of small fragments that are folded into one."""
 SMALL: Final = 1 << 20
-"""Bytes below which a fragment is small. A folded one soon is not, so rows are not written over and over again."""
+"""Fragments with fewer bytes are small. Folded fragments soon exceed it, so rows are not rewritten again and again."""
 AT_ONCE: Final = 64 << 20
-"""Bytes of files that one write folds at most."""
+"""The most bytes of files that one write folds."""
 
 
 def fold_fragments(dataset: Any, operation: Any) -> Any | None:
-    """An append or update that also replaces the small fragments; None if they are few, or it adds no rows.
+    """Extend an append or update so that it also replaces the small fragments; None if they are few, or no rows are added.
 
     Fragments that an index covers are left alone: the index would not learn where their rows went.
     """
@@ -42,23 +42,16 @@ def fold_fragments(dataset: Any, operation: Any) -> Any | None:
     chosen = [fragment for fragment in chosen if fragment.fragment_id not in indexed]
     if len(chosen) < MANY:
         return None
-    if isinstance(operation, LanceOperation.Append):
-        operation = LanceOperation.Update(
-            removed_fragment_ids=[],
-            updated_fragments=[],
-            new_fragments=list(operation.fragments),
-            fields_modified=[],
-            update_mode="rewrite_rows",
-        )
-    return replace(
-        operation,
-        removed_fragment_ids=[*operation.removed_fragment_ids, *(fragment.fragment_id for fragment in chosen)],
-        new_fragments=[*_rewritten(dataset, chosen), *operation.new_fragments],
-    )
+    is_append = isinstance(operation, LanceOperation.Append)
+    removed = [] if is_append else operation.removed_fragment_ids
+    updated = [] if is_append else operation.updated_fragments
+    new = operation.fragments if is_append else operation.new_fragments
+    gone = [*removed, *(fragment.fragment_id for fragment in chosen)]
+    return row_update(gone, updated, [*_rewritten(dataset, chosen), *new])
 
 
 def _small(dataset: Any, operation: Any) -> list[Any]:
-    """The small fragments that a write leaves alone, in table order."""
+    """Return the small fragments that a write does not touch, in table order."""
     touched = set(getattr(operation, "removed_fragment_ids", ()))
     touched.update(fragment.id for fragment in getattr(operation, "updated_fragments", ()))
     small, total = [], 0
@@ -73,23 +66,23 @@ def _small(dataset: Any, operation: Any) -> list[Any]:
 
 
 def _size(files: Iterable[Any]) -> int:
-    """The bytes of a fragment; one whose file sizes are unknown counts as large."""
+    """Return the bytes of a fragment; one with unknown file sizes counts as large."""
     return sum(file.file_size_bytes or SMALL for file in files)
 
 
 def _is_rewritable(type_: pa.DataType) -> bool:
-    """True if values can be read and written back as they are; a Blob's bytes would all have to be fetched."""
+    """True if values can be rewritten cheaply; the bytes of a Blob would all have to be fetched."""
     if isinstance(type_, pa.BaseExtensionType):
         return False
     return all(_is_rewritable(type_.field(number).type) for number in range(type_.num_fields))
 
 
 def _rewritten(dataset: Any, chosen: list[Any]) -> list[Any]:
-    """New fragments with the live rows of others, under the same row ids."""
+    """Write the live rows of fragments as new fragments with the same row ids."""
     ids = dataset.scanner(columns=["_rowid"], fragments=chosen, scan_in_order=True).to_table().column(0)
     if len(ids) == 0:
         return []
-    # A few bytes in a file may be many in memory, so the rows are passed on as they are read.
+    # A small file may be large in memory, so the rows are streamed.
     rows = dataset.scanner(fragments=chosen, scan_in_order=True).to_reader()
     written = write_fragments(rows, dataset, mode="append")
     start = 0

@@ -1,7 +1,7 @@
-"""The members of a fragment in JSON: of which type and size they are.
+"""Validation of the JSON members of a fragment.
 
-Lance takes over what it is given, and fails inside of a commit, or makes a version that nobody can read. Everything here
-raises `ValueError`.
+Lance does not validate them: it fails during the commit, or creates an unreadable version. All functions here
+raise `ValueError`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 _MOST_32: Final = (1 << 31) - 1
 _MOST_64: Final = (1 << 63) - 1
 _MOST_DRAWN: Final = (1 << 64) - 1
-"""Names of deletion files are drawn."""
+"""The bound of the random numbers in names of deletion files."""
 _DELETIONS: Final = ("array", "bitmap")
 
 Check = Callable[[Any], bool]

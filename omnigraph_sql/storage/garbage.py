@@ -1,6 +1,6 @@
-"""Which files of a table its versions name, and which of them can go.
+"""Garbage collection: the files that the versions of a table name, and those that can be removed.
 
-Files have names of their own, on whatever branch they lie, so whether one is needed is decided by its name: a file that any
+File names are unique across branches, so the name decides whether a file is needed: a file that any
 remaining version of any branch of the table names stays. Lance can list the files of versions, but not those of blobs, nor
 the indexes that a branch has from the one it was forked from; both are added here.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -18,16 +18,17 @@ from omnigraph_sql.errors import NotFound, Storage
 from omnigraph_sql.storage.branch_refs import Reference, branch_of_file, damaged, read_references
 from omnigraph_sql.storage.datasets import open_dataset
 from omnigraph_sql.storage.error_translation import translated_errors
-from omnigraph_sql.storage.integrity import version_of
+from omnigraph_sql.storage.handles import TableEntry, reclaimed
+from omnigraph_sql.storage.integrity import version_name, version_of
 from omnigraph_sql.storage.objects import StoredObject
-from omnigraph_sql.storage.table_names import fnv1a64_hex
+from omnigraph_sql.storage.table_names import fnv1a64_hex, table_name
 from omnigraph_sql.storage.tables import TableStorage
 
 NOTES: Final = "_cleanup"
-"""The directory of what a cleanup is about to remove."""
+"""The directory of the lists of files that a cleanup is about to remove."""
 _SWEPT: Final = ("data", "_deletions", "_indices", "_transactions")
 _FORK: Final = re.compile(r".+\.[0-9A-Z]{10}")
-"""Table branches end in ten characters of the operation that forked them."""
+"""The names of table branches end in ten characters of the id of the operation that forked them."""
 _TREE: Final = "tree/"
 _VERSION: Final = re.compile(r"_versions/(?P<name>[0-9]{20}\.manifest)")
 _VIEW: Final = re.compile(r"_versions/d(?P<version>[0-9]+)\.manifest")
@@ -40,9 +41,9 @@ class TableFork:
     parent: tuple[str | None, int] | None
     """The version it was forked from; None for files of a branch that has no reference."""
     created_at: float
-    """Without a reference, when its newest file was written."""
+    """The time of its newest file, for a branch without a reference."""
     size: int
-    """The bytes of its own files."""
+    """The bytes of the files that the branch added."""
 
 
 @dataclass
@@ -51,19 +52,19 @@ class Lineage:
 
     versions: dict[int, StoredObject] = field(default_factory=dict)
     views: dict[int, StoredObject] = field(default_factory=dict)
-    """Versions that are no head: previews of staged loads."""
+    """Versions that are never a head: previews of staged loads."""
     files: dict[str, StoredObject] = field(default_factory=dict)
-    """Files that versions may name, by their name within the branch."""
+    """The files that versions may name, by their names within the branch."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Everything that there is of a table."""
+    """All files and branches of a table."""
 
     path: str
     lineages: Mapping[str | None, Lineage]
     pinned: Mapping[str | None, Set[int]]
-    """Versions that tags name, or that a branch was forked at."""
+    """The versions that tags name, or that a branch was forked from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ class Removal:
     path: str
     versions: tuple[tuple[str | None, int], ...]
     manifests: tuple[StoredObject, ...]
-    """The files that are the versions, the oldest first."""
+    """The manifest files of the versions, oldest first."""
     files: tuple[StoredObject, ...]
     kept: frozenset[str]
     """The data files that stay, by their names within a branch."""
@@ -107,22 +108,22 @@ class FileNames:
         if parts[0] == "_indices":
             return parts[1] in self.indexes
         if parts[0] == "data" and len(parts) > 2:
-            return f"data/{parts[1]}.lance" in self.files  # blobs lie in a directory named after the file of their rows
+            return f"data/{parts[1]}.lance" in self.files  # blobs are in a directory named after the file of their rows
         return name in self.files
 
 
 def note_of(path: str) -> str:
-    """The object in which a cleanup of a table lists the files it is about to remove."""
+    """The name of the object in which a cleanup lists the files of a table that it is about to remove."""
     return f"{NOTES}/{fnv1a64_hex(path)}.json"
 
 
 def is_fork_name(name: str) -> bool:
-    """True if a table branch has a name that a write of ours gave it."""
+    """True if this package made a table branch, by its name."""
     return _FORK.fullmatch(name) is not None
 
 
 def forks_of(storage: TableStorage, path: str) -> dict[str, TableFork]:
-    """The branches of a table by name, also those that are only files."""
+    """The branches of a table by name, those without a reference included."""
     branches = branches_of_table(storage, path)
     sizes: dict[str, int] = {}
     newest: dict[str, float] = {}
@@ -148,7 +149,7 @@ def branches_of_table(storage: TableStorage, path: str) -> dict[str, Reference]:
 
 
 def named_files(storage: TableStorage, path: str) -> set[str]:
-    """The files that versions of a table name, on whatever branch, by their names within a branch."""
+    """The files that versions of a table name, on any branch, by their names within a branch."""
     names: set[str] = set()
     for branch in [None, *branches_of_table(storage, path)]:
         dataset = open_fresh(storage, path, branch, None)
@@ -158,8 +159,33 @@ def named_files(storage: TableStorage, path: str) -> set[str]:
     return names
 
 
+def require_versions(storage: TableStorage, entries: Iterable[TableEntry]) -> None:
+    """Raise `VersionReclaimed` unless versions are there, and no cleanup has written down that it removes them.
+
+    Whoever has just made a tag or a branch that needs them looks here. A cleanup looks for tags and branches after it has
+    written down what goes, and before it removes anything; so one of the two sees the other.
+    """
+    for entry in entries:
+        path, branch, version = entry.path, entry.branch, entry.version
+        if (branch, version) in _noted_versions(storage, path):
+            raise reclaimed(path, branch, version)
+        if not storage.objects.exists(f"{table_name(path, branch)}/{version_name(version)}"):
+            raise reclaimed(path, branch, version)
+
+
+def _noted_versions(storage: TableStorage, path: str) -> set[tuple[str | None, int]]:
+    """The versions that a cleanup is about to remove, or was when it was interrupted."""
+    try:
+        entry = json.loads(storage.objects.read_text(note_of(path)))
+        return {(branch, version) for branch, version in entry.get("versions", [])} if entry["path"] == path else set()
+    except NotFound:
+        return set()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()  # cut short: nothing was removed yet
+
+
 def survey(storage: TableStorage, path: str) -> Survey:
-    """Look at a table. References are read before files: a branch that appears in between shows as files of no branch."""
+    """List a table. References are read before files: a branch that appears in between has no reference in the list."""
     branches = branches_of_table(storage, path)
     pinned: dict[str | None, set[int]] = {}
     for entry in branches.values():
@@ -177,7 +203,7 @@ def survey(storage: TableStorage, path: str) -> Survey:
 
 
 def _place(name: str, branches: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The branch that a file of a table lies on, and its name there."""
+    """Return the branch of a file of a table, and the name within it."""
     branch = branch_of_file(name.removeprefix(_TREE), branches) if name.startswith(_TREE) else None
     return branch, name if branch is None else name.removeprefix(f"{_TREE}{branch}/")
 
@@ -193,7 +219,7 @@ def _sort(lineage: Lineage, name: str, stored: StoredObject) -> None:
 
 
 def made_at(storage: TableStorage, path: str, branch: str | None) -> dict[int, datetime]:
-    """When the versions of a table branch were made."""
+    """The creation times of the versions of a table branch."""
     dataset = storage.open_head(path, branch)._dataset
     with translated_errors(path):
         return {int(version["version"]): version["timestamp"].astimezone() for version in dataset.versions()}
@@ -248,7 +274,7 @@ def _noted(storage: TableStorage, path: str) -> frozenset[str] | None:
     except NotFound:
         return None
     except (ValueError, KeyError, TypeError, RecursionError):
-        return frozenset()  # cut short: nothing was removed yet
+        return frozenset()  # truncated: nothing was removed yet
 
 
 def _mark(
@@ -274,7 +300,7 @@ def _mark_view(storage: TableStorage, path: str, branch: str | None, number: int
         dataset = open_fresh(storage, path, branch, number)
     except Storage as error:
         if error.storage_class == "not_found":
-            return  # the preview has just been dropped
+            return  # the preview was dropped in between
         raise
     with translated_errors(path):
         for fragment in dataset.get_fragments():

@@ -64,7 +64,7 @@ class StagedHandle:
     rows: int
     _transaction: Any = field(repr=False, compare=False)
     folded: int = 0
-    """So many of its new fragments, the first, hold rows of fragments that it replaces."""
+    """The number of leading new fragments that have rows of replaced fragments."""
     waited: bool = field(default=False, compare=False)
     """True if its files were written earlier, so that a cleanup may have removed them as leftovers."""
 
@@ -90,7 +90,7 @@ class StagedHandle:
 
 @dataclass(frozen=True)
 class TransactionInfo:
-    """The write that made a committed version, from its transaction."""
+    """Return the write of a committed version, from its transaction."""
 
     uuid: str
     operation_id: str | None
@@ -119,7 +119,7 @@ def _is_reclaimed(handle: SnapshotHandle) -> bool:
 
 
 def reclaimed(path: str, branch: str | None, version: int) -> VersionReclaimed:
-    """The error for a version that is not there any more."""
+    """Return the error for a removed version."""
     where = f"{path} on branch `{branch}`" if branch else path
     text = f"version {version} of {where} is gone: its files were removed"
     return VersionReclaimed(text, version=version, hint=f"read a later version; if there is none, {RESTORE}")

@@ -13,10 +13,9 @@ from omnigraph_sql.errors import NotFound
 from omnigraph_sql.storage.objects import ObjectStore
 
 STATE: Final = "__schema_state.json"
-"""The object that carries the identity, beside the state of the schema."""
+"""The object that contains the identity and the state of the schema."""
 MANIFEST: Final = "__manifest"
-"""The directory of the manifest. Each graph has its own in it, and its own logs: what was meant for another one never lands
-there."""
+"""The directory of manifests. Each graph has its own manifest and logs: a late write for another graph cannot reach them."""
 _ID: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 

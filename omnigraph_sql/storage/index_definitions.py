@@ -1,4 +1,4 @@
-"""Which indexes a table should have, for those who build them and those who rely on them; and how they are built."""
+"""Definitions of indexes: which ones a table should have, and how they are built."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 from omnigraph_compiler import EdgeType, NodeType, Property
 
 VECTOR_ROWS: Final = 1_000_000
-"""Up to so many rows vectors are compared one by one, which is exact and fast enough (OMNIGRAPH_VECTOR_INDEX_ROWS)."""
+"""The most rows without a vector index: comparing them all is exact and fast enough (OMNIGRAPH_VECTOR_INDEX_ROWS)."""
 LEAST_VECTORS: Final = 256
-"""An index of vectors learns a code book of so many entries."""
+"""The number of entries of the code book that a vector index learns."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class IndexState:
     column: str
     kind: str
     fragments: frozenset[int]
-    """The fragments whose rows are in it."""
+    """The fragments that it covers."""
     covers_all: bool
 
 
 def index_specs(type_: NodeType | EdgeType, rows: int) -> tuple[IndexSpec, ...]:
-    """The indexes that the table of a type should have, given how many rows it has."""
+    """Return the indexes that the table of a type should have at its number of rows."""
     if isinstance(type_, EdgeType):
         return tuple(IndexSpec(name, "BTREE") for name in ("id", "src", "dst"))
     declared = [columns[0] for columns in type_.index if len(columns) == 1]
@@ -62,7 +62,7 @@ def text_specs(type_: NodeType | EdgeType) -> Iterator[IndexSpec]:
 
 
 def declared_vectors(type_: NodeType) -> Iterator[str]:
-    """The vector properties that are declared to be searched in."""
+    """Return the vector properties that are declared as searchable."""
     for columns in type_.index:
         if len(columns) == 1 and type_.properties[columns[0]].type.is_vector:
             yield columns[0]

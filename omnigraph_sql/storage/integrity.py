@@ -1,7 +1,7 @@
 """Integrity of new files: their lengths are those that the write states.
 
 On a full disk Lance can lose the last part of a data file without an error, and a version that refers to such a file can
-never be read. So nothing is committed before the lengths of its files were looked at.
+never be read. So the lengths of all files are verified before a commit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def new_fragments(operation: Any) -> Iterator[Any]:
 
 
 def staged_files(transaction: Any, place: str) -> Iterator[str]:
-    """The files that a write made which is not committed: its rows, and the lists of rows that it deletes."""
+    """Return the files of an uncommitted write: its rows, and its deletion files."""
     operation = transaction.operation
     for fragment in new_fragments(operation):
         yield from (f"{place}/data/{file.path}" for file in fragment.files)
     for fragment in getattr(operation, "updated_fragments", ()):
         deleted = fragment.deletion_file
-        # One that an earlier write made has an earlier version in it.
+        # The deletion file of an earlier write names an earlier version.
         if deleted is not None and deleted.read_version == transaction.read_version:
             yield f"{place}/{deleted.path(fragment.id)}"
 
@@ -61,10 +61,10 @@ def version_file(place: Path, version: int) -> Path:
 
 
 def version_name(version: int) -> str:
-    """The name of that file within the dataset."""
+    """The path of that file within the dataset."""
     return f"_versions/{_NEWEST_NAME - version:020}.manifest"
 
 
 def version_of(name: str) -> int:
-    """The version that such a file is, from its name without the directory."""
+    """Return the version of a manifest file, from its name without the directory."""
     return _NEWEST_NAME - int(name.removesuffix(".manifest"))

@@ -14,7 +14,7 @@ from omnigraph_sql.storage.filters import filtered, is_deep
 from omnigraph_sql.storage.handles import SnapshotHandle
 
 _BATCH_ROWS = 1 << 14
-"""Of tables whose rows may be long."""
+"""The rows per batch of tables with long rows."""
 _SHARES = 4
 
 
@@ -22,10 +22,10 @@ class Conditions(Protocol):
     """Evaluates the conditions that engines push down."""
 
     def columns(self, filter: Any) -> list[str]:
-        """The columns that a condition is about."""
+        """Return the columns that a condition uses."""
 
     def satisfying(self, batch: pa.RecordBatch, filter: Any) -> pa.RecordBatch:
-        """The rows of a batch that satisfy it."""
+        """Return the rows of a batch that satisfy a condition."""
 
 
 class LazyTable(LazyDataset):
@@ -64,13 +64,13 @@ class LazyTable(LazyDataset):
 
     def _satisfying(self, scan: LazyScan) -> Batches | pa.RecordBatchReader:
         columns = list(scan.columns) or self.schema.names[:1]
-        # A condition that every row satisfies, or none, and one that is too deep for Lance.
+        # A constant condition, or one that is nested too deeply for Lance.
         if isinstance(scan.filter, pa.Scalar) or (scan.filter is not None and is_deep(scan.filter)):
             return self._filtered(columns, scan)
         try:
             return self._scanned(columns, scan.filter, scan.batch_size)
         except (ValueError, pa.ArrowNotImplementedError):
-            # Lance takes no condition on unsigned numbers from Arrow: all rows are read, and looked at here.
+            # Lance supports no Arrow condition on unsigned numbers: all rows are read and filtered here.
             if scan.filter is None:
                 raise
         return self._filtered(columns, scan)
@@ -91,6 +91,6 @@ class LazyTable(LazyDataset):
 
 
 def _suitable(dataset: Any) -> int:
-    """The number of rows a batch should have: as many as suit their length, but every thread should get some batches."""
+    """Return the number of rows per batch: it suits the size of rows, and leaves batches for every thread."""
     share: int = dataset.count_rows() // (_SHARES * (os.cpu_count() or 1))
     return min(batch_rows(dataset) or _BATCH_ROWS, max(_BATCH_ROWS, share))

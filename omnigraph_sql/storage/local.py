@@ -47,7 +47,7 @@ class LocalObjects(ObjectStore):
             if self._directory.is_file():
                 return Standing.FILE
             return Standing.DIRECTORY if self._directory.exists() else Standing.NOTHING
-        except OSError as error:  # closed to us, or a name that no file system takes
+        except OSError as error:  # no permission, or an invalid file name
             raise translate(error, str(self._directory)) from error
 
     def _unfit(self, name: str) -> str | None:
@@ -58,7 +58,7 @@ class LocalObjects(ObjectStore):
             cause = error.__cause__
             if not isinstance(cause, OSError) or cause.errno not in _NO_LINKS:
                 raise
-            self.write_text(name, "")  # raises if nothing can be written at all: the right to it is missing
+            self.write_text(name, "")  # raises if the directory is not writable
             return remedy
         return None if created_once else remedy
 
@@ -152,7 +152,7 @@ class LocalObjects(ObjectStore):
 
     @contextmanager
     def _temporary(self, name: str, chunks: Iterable[bytes]) -> Iterator[str]:
-        """The name of a file with this content, on disk, which this process locks for the duration of the context."""
+        """Yield the name of a flushed file with this content, locked by this process for the duration of the context."""
         with temp_files.new_file(self._path(name).parent) as (stream, temporary):
             stream.writelines(chunks)
             stream.flush()

@@ -103,6 +103,18 @@ class AppendLog:
             rows: list[dict[str, Any]] = self._open().to_table(filter=condition).to_pylist()
         return rows
 
+    def read_after(self, count: int) -> list[dict[str, Any]] | None:
+        """The rows after the first ones; None if there are fewer than these."""
+        if not self.exists():
+            return [] if count == 0 else None
+        with self._guarded():
+            dataset = self._open()
+            total = int(dataset.count_rows())
+            if total < count:
+                return None
+            rows: list[dict[str, Any]] = [] if total == count else dataset.to_table(offset=count or None).to_pylist()
+        return rows
+
     def find(self, column: str, value: str) -> dict[str, Any] | None:
         """The first row with this value."""
         if not self.exists():

@@ -1,7 +1,7 @@
-"""The manifest dataset as storage sees it: rows in, rows out.
+"""The Lance dataset of the manifest, as rows; `manifest/` interprets them.
 
-What the rows mean is the business of `manifest/`. The one write that must be atomic against other writers is `merge_rows`:
-an inline merge without retries on an annotated key, the only form in which Lance detects two writers landing on one row.
+The one write that must be atomic against other writers is `merge_rows`: an inline merge without retries on an annotated key,
+the only form in which Lance detects that two writers changed the same row.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class VersionMark:
 
 @dataclass(frozen=True)
 class ManifestVersion:
-    """One opened version of the manifest. What is inside belongs to storage."""
+    """One opened version of the manifest, opaque outside of storage."""
 
     lineage: str | None
     version: int
@@ -84,23 +84,23 @@ class ManifestVersion:
 
     @property
     def stamp(self) -> int:
-        """The format of the manifest; a missing stamp means the first format."""
+        """The format of the manifest; without a stamp it is the first format."""
         return int((self._dataset.schema.metadata or {}).get(STAMP, b"1"))
 
 
 @dataclass(frozen=True)
 class Merged:
-    """The version at which a merge of rows landed, and whether the manifest has many small fragments."""
+    """The version that a merge of rows committed, and whether the manifest has many small fragments."""
 
     version: int
     mark: VersionMark
     crowded: bool
     unflushed: OmnigraphError | None = None
-    """Why the merge, which has landed, could not be flushed to disk as was asked for."""
+    """The reason why the committed merge could not be flushed to disk."""
 
 
 class ManifestTable:
-    """Rows of the manifest, per lineage and version. Counts its calls, so that tests can state what something costs."""
+    """Rows of the manifest, per lineage and version. Calls are counted, for tests of costs."""
 
     def __init__(self, objects: ObjectStore, identity: Identity) -> None:
         self._objects = objects
@@ -119,7 +119,7 @@ class ManifestTable:
         return self._objects.root
 
     def reset(self) -> None:
-        """Forget what was read: the files were replaced by others of their names."""
+        """Drop the caches: the files were replaced by others with the same names."""
         self._session = new_session()
 
     def create(self, rows: list[dict[str, Any]], stamp: int) -> int:
@@ -133,21 +133,21 @@ class ManifestTable:
         return int(dataset.version)
 
     def _flush(self, lineage: str | None, dataset: Any) -> None:
-        """The files of the newest version on disk, if that is asked for."""
+        """Flush the files of the newest version, if `OMNIGRAPH_FSYNC` is set."""
         with translated_errors(self.name):
             self._objects.files.flush_version(table_name(self.name, lineage), dataset, self.calls)
 
     # Identity
 
     def is_replaced(self) -> bool:
-        """True if another graph, or none, is where this one was when it was opened."""
+        """True if the graph was removed or replaced by another one since it was opened."""
         stored = read_identity(self._objects)
         if stored is None:
             return not self._objects.has_version(self.name)
         return self.identity.graph_id not in (None, stored.graph_id)
 
     def adopt(self, identity: Identity) -> None:
-        """Give a graph of an early release the id that it lacks."""
+        """Add the missing id to a graph of an early release."""
         write_identity(self._objects, identity)
         self.identity = identity
 
@@ -159,14 +159,14 @@ class ManifestTable:
         return self._open(lineage, None)
 
     def is_newest(self, lineage: str | None, version: int, mark: VersionMark) -> bool:
-        """The freshness probe at a glance: whether a version is seen to be the newest; False if that takes a request."""
+        """The freshness probe without a request: True if a version is certainly the newest; False if that is unknown."""
         if mark.file is None or not self._objects.files.is_newest(table_name(self.name, lineage), version, mark.file):
             return False
         self.calls["probe"] += 1
         return True
 
     def is_unchanged(self, lineage: str | None, version: int, mark: VersionMark) -> bool:
-        """True if a version is seen to be what it was; False if that takes a request."""
+        """True if a version is certainly unchanged; False if finding out needs a request."""
         place = table_name(self.name, lineage)
         return mark.file is not None and self._objects.files.mark_of(place, version) == mark.file
 
@@ -174,13 +174,15 @@ class ManifestTable:
         self.calls["open"] += 1
         return self._open(lineage, version)
 
-    def read(self, opened: ManifestVersion, since: int | None = None) -> list[dict[str, Any]]:
+    def read(self, opened: ManifestVersion, since: int | None = None, key: str | None = None) -> list[dict[str, Any]]:
         """The rows of a version; with `since`, only those that were added or replaced after that version.
 
-        Each says under `LANDED` at which version it was written.
+        With `key`, the rows of that table alone. Each says under `LANDED` at which version it was written.
         """
         self.calls["read" if since is None else "refresh"] += 1
         changed = None if since is None else f"{LANDED} > {since}"
+        if key is not None:
+            changed = "table_key = '{}'".format(key.replace("'", "''"))
         columns = [*ROW_SCHEMA.names, LANDED]
         place = table_name(self.name, opened.lineage)
         with translated_errors(place, _hint(place, opened.lineage)):
@@ -192,7 +194,7 @@ class ManifestTable:
         while (opened := self.newest(lineage)).stamp < stamp:
             self.calls["annotate"] += 1
             try:
-                # From the version just looked at: two stamps given at once conflict.
+                # Based on the version just read: two concurrent stamps conflict.
                 opened._dataset.update_schema_metadata({STAMP.decode(): str(stamp)})  # inline-commit-ok: the stamp ladder
             except LANCE_ERRORS as error:
                 if self.newest(lineage).version == opened.version:
@@ -216,7 +218,7 @@ class ManifestTable:
                 raise storage_error(error, self.name, _MANIFEST_HINT) from error
 
     def merge_rows(self, lineage: str | None, rows: list[dict[str, Any]], base_version: int) -> Merged:
-        """Upsert rows in one atomic step, from the version the caller looked at.
+        """Upsert rows in one atomic step, based on the version that the caller has read.
 
         `RowLevelCasContention` when another writer has landed one of them since.
         """
@@ -240,7 +242,7 @@ class ManifestTable:
         return Merged(int(dataset.version), self._mark(lineage, dataset), needs_compaction(dataset), unflushed)
 
     def compact(self, lineage: str | None) -> None:
-        """Fold small fragments into one. Content stays the same; a lost race is no matter."""
+        """Fold small fragments into one. The content stays the same; a lost race is ignored."""
         dataset = self.newest(lineage)._dataset
         if compact(self._objects, table_name(self.name, lineage), dataset):
             self.calls["compact"] += 1
@@ -294,7 +296,7 @@ class ManifestTable:
         return branch_names(self._objects, self.name) if self._is_legacy else self.records.names()
 
     def children(self, branch: str) -> list[str]:
-        """The branches that were made from a branch."""
+        """The branches that were created from a branch."""
         children, damaged = [], []
         for name in self.branch_names():
             try:
@@ -325,7 +327,7 @@ class ManifestTable:
                 yield self.records.read(name)
 
     def create_branch(self, record: BranchRecord, from_lineage: str | None) -> bool:
-        """A branch that starts at a version of a lineage; False when there is one of its name already."""
+        """Create a branch at a version of a lineage; return False if the name is taken."""
         self.calls["create_branch"] += 1
         self._flush(record.lineage, self._create_lineage(record, from_lineage))
         self._objects.files.flush_objects([reference_name(self.name, record.lineage)], self.calls)
@@ -356,12 +358,12 @@ class ManifestTable:
             return None
 
     def delete_branch(self, name: str, record: BranchRecord | None) -> None:
-        """Make the branch of a record not exist any more, or any of its name without one. Its lineage is left."""
+        """Delete the branch of a record, or any branch of its name without one. Its lineage stays."""
         self.calls["delete_branch"] += 1
         self.records.delete(name, record)
 
     def delete_lineage(self, lineage: str) -> bool:
-        """Remove a lineage and its files; an absent one is success. False, and it stays, if others came from it."""
+        """Remove a lineage and its files, if it exists; return False, and keep it, if others were forked from it."""
         references = read_references(self._objects, self.name)
         unreadable = any(entry is None for name, entry in references.items() if name != lineage)
         if unreadable or dependants_of(references, lineage):
@@ -401,7 +403,7 @@ class ManifestTable:
             return not is_lineage(lineage)
 
     def record_legacy_branch(self, name: str) -> None:
-        """Give a branch of an early release its record."""
+        """Write the missing record of a branch of an early release."""
         references = read_references(self._objects, self.name)
         if name not in references:
             return  # deleted since it was listed
@@ -422,7 +424,7 @@ class ManifestTable:
 def new_branch_record(
     name: str, base: str, manifest_version: int, created_at: float, graph_commit_id: str, actor: str | None
 ) -> BranchRecord:
-    """The record of a branch that is about to be made."""
+    """Return the record for a new branch."""
     return BranchRecord(
         name=name,
         lineage=new_lineage(name),
@@ -435,12 +437,12 @@ def new_branch_record(
 
 
 def _hint(place: str, lineage: str | None) -> str:
-    """The remedy when files of the manifest are lost."""
+    """Return the hint for lost files of the manifest."""
     if lineage is None:
         return _MANIFEST_HINT
     return f"restore the directory {place} from a copy of the graph, or delete the branch `{branch_of_lineage(lineage)}`"
 
 
 def _keys(schema: pa.Schema) -> list[str]:
-    """Columns that are annotated as the key."""
+    """Return the columns that are annotated as the key."""
     return [field.name for field in schema if field.metadata and next(iter(PRIMARY_KEY)) in field.metadata]

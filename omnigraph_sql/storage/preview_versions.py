@@ -1,7 +1,7 @@
-"""Staged writes that can be read before they are published, and the files of those that never will be.
+"""Preview versions: staged writes that can be read before they are published, and removal of abandoned ones.
 
-Lance can commit a write beside the versions of a table: a detached version, which is no table's head and which only those
-find who know its number. Nothing else here uses detached versions, so each belongs to a load that is being looked at.
+Lance can commit a write as a detached version: it is never the head of its table, and can be opened by its number
+only. Nothing else uses detached versions, so each belongs to a preview.
 """
 
 from __future__ import annotations

@@ -5,18 +5,21 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from lance.dataset import LanceOperation, Transaction
+from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, reading
+from omnigraph_sql.storage.row_updates import row_update
 from omnigraph_sql.storage.table_parts import fragments_of
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+FRAGMENT_ROWS: Final = 1 << 17
+"""The rows of a fragment. Lance looks through the fragment of a row that is replaced when the write is committed."""
 
 
 class RowStage:
@@ -36,7 +39,11 @@ class RowStage:
         if isinstance(rows, pa.Table) and rows.num_rows == 0:
             return
         with reading(self._handle):
-            fragments = [fragment for fragment in write_fragments(rows, self._dataset, mode="append") if fragment.num_rows]
+            fragments = [
+                fragment
+                for fragment in write_fragments(rows, self._dataset, mode="append", max_rows_per_file=FRAGMENT_ROWS)
+                if fragment.num_rows
+            ]
         self._new += fragments
         self._rows += sum(fragment.num_rows for fragment in fragments)
 
@@ -45,7 +52,7 @@ class RowStage:
         if rows.num_rows == 0:
             return
         with reading(self._handle):
-            fragments = write_fragments(rows, self._dataset, mode="append")
+            fragments = write_fragments(rows, self._dataset, mode="append", max_rows_per_file=FRAGMENT_ROWS)
         self._change(fragments, row_ids, addresses)
 
     def add_parts(self, entries: Iterable[Any]) -> None:
@@ -88,12 +95,6 @@ class RowStage:
                 emptied.append(fragment.fragment_id)
             else:
                 updated.append(after)
-        operation = LanceOperation.Update(
-            removed_fragment_ids=emptied,
-            updated_fragments=updated,
-            new_fragments=self._new,
-            fields_modified=[],
-            update_mode="rewrite_rows",
-        )
+        operation = row_update(emptied, updated, self._new)
         transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
         return self._finish(transaction, operation_id, self._rows)

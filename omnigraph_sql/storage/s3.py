@@ -1,4 +1,4 @@
-"""Objects in an S3 bucket, or in a store that speaks like one.
+"""Objects in an S3 bucket or in a compatible store.
 
 The store must honour conditional writes: `If-None-Match: *` creates an object only if there is none, `If-Match` replaces it
 only if it is still the one that was read. Listings and reads must see every write that was answered before.
@@ -26,7 +26,6 @@ from omnigraph_sql.storage.roots import RETRIES, RETRY_SECONDS, S3Root
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-_READ_AHEAD: Final = 8 << 20
 _DELETES: Final = 1000
 _MARK_SIZE: Final = len('{"deleted": ""}') + 26
 """The size of a tombstone of a deleted entry. Entries are larger."""
@@ -39,7 +38,7 @@ class Tagged:
     text: str
     tag: str
     modified: datetime
-    """When it was written, by the clock of the store."""
+    """The time of its last write, by the clock of the store."""
 
 
 class S3Objects(ObjectStore):
@@ -55,7 +54,7 @@ class S3Objects(ObjectStore):
     # Conditional writes
 
     def read_tagged(self, name: str) -> Tagged | None:
-        """An object with its tag; None when there is none."""
+        """Return an object with its tag; None if it does not exist."""
         with self._guard("read", name):
             try:
                 answer = self._api.get(self._store, name)
@@ -67,7 +66,7 @@ class S3Objects(ObjectStore):
             return Tagged(text, answer.meta["e_tag"] or "", answer.meta["last_modified"])
 
     def create_tagged(self, name: str, text: str) -> str | None:
-        """Create an object; its tag, or None when there is another one already."""
+        """Create an object; return its tag, or None if another one exists already."""
         with self._guard("write", name):
             try:
                 return self._api.put(self._store, name, text.encode("utf-8"), mode="create")["e_tag"] or ""
@@ -75,7 +74,7 @@ class S3Objects(ObjectStore):
                 return self._tag_of(name, text)
 
     def replace_tagged(self, name: str, text: str, tag: str) -> str | None:
-        """Replace an object that still has this tag; its new tag, or None when it has another one or is gone."""
+        """Replace an object that still has this tag; return the new tag, or None if it was changed or deleted."""
         with self._guard("write", name):
             try:
                 return self._api.put(self._store, name, text.encode("utf-8"), mode={"e_tag": tag})["e_tag"] or ""
@@ -87,7 +86,7 @@ class S3Objects(ObjectStore):
                 return None
 
     def _tag_of(self, name: str, text: str) -> str | None:
-        """The tag of an object that has this text; None when it has another one.
+        """Return the tag of an object that has this text; None if it has another one.
 
         A conditional write whose answer was lost is sent again, and then refused: only the text tells that it was done.
         """
@@ -95,26 +94,26 @@ class S3Objects(ObjectStore):
         return stored.tag if stored is not None and stored.text == text else None
 
     def put(self, name: str, text: str) -> None:
-        """Write an object, replacing any of its name."""
+        """Write an object, replacing an existing one."""
         with self._guard("write", name):
             self._write(name, text.encode("utf-8"))
 
     def discard(self, name: str) -> None:
-        """Delete an object; an absent one is success."""
+        """Delete an object; succeed if it does not exist."""
         with self._guard("delete", name):
             self._delete(name)
 
     def names_below(self, name: str) -> list[str]:
-        """Full names of all objects in a directory."""
+        """Return the full names of all objects in a directory."""
         with self._guard("list", name):
             return sorted(self._below(name))
 
     # Entries. A deletion that arrives late must not meet a later entry of its name, and stores do not delete on conditions:
-    # a deleted entry is replaced by a mark, on the condition that it is the one that was looked at. Marks stay; their size
-    # tells them from entries.
+    # a deleted entry is replaced by a tombstone, on the condition that it is unchanged. Tombstones stay; their size
+    # distinguishes them from entries.
 
     def create_entry(self, name: str, text: str) -> bool:
-        """Create an entry; False when there is one already. The text must be its writer's own."""
+        """Create an entry; return False if it exists already. The text must be unique to its writer."""
         if self.write_text_if_absent(name, text):
             return True
         with self._guard("exists", name):
@@ -124,13 +123,13 @@ class S3Objects(ObjectStore):
         return state["size"] == _MARK_SIZE and self.replace_tagged(name, text, state["e_tag"] or "") is not None
 
     def has_entry(self, name: str) -> bool:
-        """True if there is an entry of this name."""
+        """True if the entry exists."""
         with self._guard("exists", name):
             state = self._state_of(name)
         return state is not None and state["size"] != _MARK_SIZE
 
     def list_entries(self, directory: str) -> list[str]:
-        """Sorted names of the entries in a directory; an absent directory is empty."""
+        """Return the sorted names of the entries in a directory; none if it does not exist."""
         failpoints.hit("storage.object_list")
         with self._guard("list", directory):
             objects = self._api.list_with_delimiter(self._store, f"{directory}/")["objects"]
@@ -192,7 +191,7 @@ class S3Objects(ObjectStore):
         return True
 
     def _has(self, name: str, data: bytes) -> bool:
-        """True if a creation that was refused was done before, by a request whose answer was lost."""
+        """True if a rejected creation had succeeded before, by a request whose answer was lost."""
         try:
             return self._read(name) == data
         except FileNotFoundError as error:
@@ -213,7 +212,7 @@ class S3Objects(ObjectStore):
         self._api.rename(self._store, name, new_name)
 
     def _delete(self, name: str) -> None:
-        with suppress(FileNotFoundError):  # S3 does not mind an absent object, some compatible stores do
+        with suppress(FileNotFoundError):  # S3 accepts the deletion of an absent object, some compatible stores do not
             self._api.delete(self._store, name)
 
     def _delete_prefix(self, name: str) -> None:
@@ -234,7 +233,7 @@ class S3Objects(ObjectStore):
             yield from (entry["path"] for entry in page)
 
     def discard_unfinished(self, *directories: str) -> None:
-        """Nothing: an object is there when it is whole. Uploads of parts that were broken off have no names."""
+        """Do nothing: objects appear complete, and interrupted multipart uploads have no names."""
 
     def _list(self, name: str) -> Iterable[str]:
         answer = self._api.list_with_delimiter(self._store, f"{name}/")
@@ -249,7 +248,7 @@ class S3Objects(ObjectStore):
 
 
 class _Remote(io.RawIOBase):
-    """An object as a file of the standard library, whose failures are errors of our family."""
+    """An object as a file of the standard library; failures are errors of this package."""
 
     def __init__(self, reader: Any, objects: S3Objects, name: str) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Files that callers name: by a `Path`, or by a text where a text can be nothing but a path."""
+"""Source files: given as a `Path`, or as a text that can only be a path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILE_LIKE: Final = re.compile(r"[^{}\[\]\"\r\n\0]*(?:\.[A-Za-z]\w*|/[^{}\[\]\"\
 
 
 def is_path(text: str, suffixes: tuple[str, ...] = ()) -> bool:
-    """True if a text reads like the path of a file, with one of the suffixes if there are any; no source text does."""
+    """True if a text looks like a file path, with one of the suffixes if there are any; no source text does."""
     stripped = text.strip()
     if not stripped or len(stripped) > _LONGEST or stripped.startswith(("//", "#")) or not _FILE_LIKE.fullmatch(stripped):
         return False
@@ -23,7 +23,7 @@ def is_path(text: str, suffixes: tuple[str, ...] = ()) -> bool:
 
 
 def source_text(value: object, suffix: str, what: str) -> str:
-    """The text of a schema or of queries, which is given itself or as a file with this suffix. Raises `BadRequest`."""
+    """Return the text of a schema or of queries, given as text or as a file with this suffix. Raises `BadRequest`."""
     if isinstance(value, str) and not is_path(value, (suffix,)):
         return value
     if not isinstance(value, str | os.PathLike):
@@ -38,6 +38,6 @@ def refuse_path(text: object, suffix: str, what: str) -> None:
     if isinstance(text, os.PathLike) or (isinstance(text, str) and is_path(text, (suffix,))):
         try:
             path = os.fspath(text)
-        except Exception:  # a class of the caller's may fail in its own way
+        except Exception:  # a class of the caller may raise anything
             path = type(text).__name__
         raise BadRequest(f"`{path}` is a path, not {what}", hint=f"give the text of the file: Path({path!r}).read_text()")

@@ -36,14 +36,14 @@ def fragments_of(entries: Iterable[Any]) -> list[FragmentMetadata]:
 
 
 def data_files(path: str, branch: str | None, entries: Iterable[Any]) -> list[str]:
-    """The names of the files of fragments, from the root of the graph."""
+    """Return the names of the files of fragments, relative to the root of the graph."""
     return [f"{table_name(path, branch)}/data/{file['path']}" for entry in entries for file in entry["files"]]
 
 
 def read_part(
     objects: ObjectStore, path: str, branch: str | None, entry: Any, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Columns of a fragment that no version names."""
+    """Read columns of a fragment that no version names."""
     for name in data_files(path, branch, [entry]):
         with translated_errors(name):
             reader = LanceFileReader(objects.uri(name), objects.root.storage_options, list(columns))

@@ -58,14 +58,18 @@ from omnigraph_sql.storage.handles import (
 from omnigraph_sql.storage.index_definitions import IndexSpec, IndexState, build_indexes
 from omnigraph_sql.storage.integrity import new_fragments, staged_files
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.row_stage import Rows, RowStage
+from omnigraph_sql.storage.row_stage import FRAGMENT_ROWS, Rows, RowStage
 from omnigraph_sql.storage.table_names import table_name
 from omnigraph_sql.storage.table_parts import fragments_of
+from omnigraph_udfs.ids import IdIndex
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
 _HANDLES: Final = 256
+_LOOKED_UP: Final = 1 << 14
 _SEAL: Final = object()
+_CACHED_DELETIONS: Final = 64 << 20
+_CACHED_IDS: Final = 256 << 20
 _WIDE: Final = 1 << 23
 """Numbers of a vector that no row can have: they take more than the vectors of a row may."""
 
@@ -82,10 +86,19 @@ class TableStorage:
         self._session = new_session()
         self._options = objects.root.storage_options
         self._handles: LruCache[tuple[str, str | None, int, str | None], SnapshotHandle] = LruCache(_HANDLES)
+        self.deletions: LruCache[object, npt.NDArray[np.int64]] = LruCache(_CACHED_DELETIONS, lambda rows: rows.nbytes)
+        """Offsets of deleted rows, by the files of a fragment and its list of deletions."""
+        self.fragment_ids: LruCache[tuple[str, ...], IdIndex] = LruCache(_CACHED_IDS, lambda index: index.nbytes)
+        """Ids of fragments, by their files."""
+        self.lookups: LruCache[tuple[str, ...], int] = LruCache(_LOOKED_UP)
+        """The number of times that ids were looked up in fragments that have no index yet."""
 
     def reset(self) -> None:
         """Forget what was read: the files were replaced by others of their names."""
         self._handles.clear()
+        self.deletions.clear()
+        self.fragment_ids.clear()
+        self.lookups.clear()
         self._session = new_session()
 
     # Opening
@@ -284,7 +297,9 @@ class TableStorage:
     ) -> StagedHandle:
         self.calls["stage"] += 1
         with reading(handle):
-            transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
+            transaction = write_fragments(
+                rows, handle._dataset, mode=mode, max_rows_per_file=FRAGMENT_ROWS, return_transaction=True
+            )
         operation: Any = transaction.operation
         count = sum(fragment.num_rows for fragment in operation.fragments)
         return self._staged(handle, transaction, mode, operation_id, count)

@@ -1,7 +1,7 @@
-"""Files that are written under a temporary name, and removal of those that dead processes left.
+"""Temporary files, and removal of those that dead processes left.
 
-A writer holds a lock on its file from before the first byte until the file has its final name. The operating system lets go
-of it when the process dies, so a file whose lock can be had is nobody's. No clock and no age is involved.
+A writer holds a lock on its file from before the first byte until the file has its final name. The operating system releases
+it when the process dies, so a file whose lock is free has no writer. Neither clocks nor ages are involved.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def new_file(directory: Path) -> Iterator[tuple[BinaryIO, str]]:
 def _locked(directory: Path) -> tuple[int, str]:
     while True:
         name = str(directory / f"{_PREFIX}{secrets.token_hex(8)}")
-        # The rights are those the user gives to new files, as for the tables.
+        # The permissions follow the umask, as those of tables do.
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -49,11 +49,11 @@ def _locked(directory: Path) -> tuple[int, str]:
             with suppress(OSError):
                 os.unlink(name)
             raise
-        os.close(descriptor)  # another process came between the two calls and took it for a dead writer's
+        os.close(descriptor)  # between the two calls, another process removed it as a dead writer's
 
 
 def discard(directory: Path) -> None:
-    """Remove the files in a directory whose writers are dead. One that cannot be removed is litter, and no fault."""
+    """Remove the files in a directory whose writers are dead. Files that cannot be removed are skipped."""
     with suppress(OSError):
         for path in [Path(entry.path) for entry in os.scandir(directory) if is_temporary(entry.name)]:
             with suppress(OSError):

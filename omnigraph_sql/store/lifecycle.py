@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 def compile_or_raise(schema: str) -> Catalog:
-    """A catalog, or the compiler's rejection as an error of our family."""
+    """Compile a schema; raise the compiler's rejection as an error of the family."""
     from omnigraph_compiler import compile_schema
 
     try:
@@ -69,7 +69,7 @@ def _path(type_: NodeType | EdgeType) -> str:
 
 
 def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None = None, force: bool = False) -> GraphStore:
-    """A new graph. A failure before the manifest exists removes what this attempt wrote, so it can be repeated."""
+    """Create a graph. A failure before the manifest exists removes what this attempt wrote, so it can be repeated."""
     catalog = compile_or_raise(check_source(schema, "schema"))
     root = resolve_root(uri)
     identity = Identity.new()
@@ -139,12 +139,12 @@ def _copy_hint(objects: ObjectStore) -> str:
 
 
 def _is_taken(objects: ObjectStore) -> bool:
-    """True if the place of a graph is occupied."""
+    """True if the root of a new graph is occupied."""
     return objects.has_prefix(MANIFEST) or any(objects.exists(name) for name in (SOURCE, IR, STATE))
 
 
 def _remove(objects: ObjectStore, written: Iterable[str]) -> None:
-    """Best effort; the caller gets the error that led here, not one from cleaning up."""
+    """Clean up as far as possible; the caller gets the original error."""
     for name in written:
         with suppress(OmnigraphError):
             objects.delete_prefix(name) if objects.has_prefix(name) else objects.delete(name)
@@ -209,7 +209,7 @@ def compiled_texts(source: str, catalog: Catalog, identity: Identity) -> dict[st
 
 
 def open_graph(uri: str | os.PathLike[str], *, read_only: bool = False) -> GraphStore:
-    """An existing graph. Opening it read-write finishes or undoes what a crashed writer left."""
+    """Open a graph. Opening it read-write finishes or undoes what a crashed writer left."""
     root = resolve_root(uri)
     objects = open_objects(root)
     _require_graph(objects, root)
@@ -237,7 +237,7 @@ def _require_manifest(objects: ObjectStore, root: Root, identity: Identity) -> N
 
 
 def _require_graph(objects: ObjectStore, root: Root) -> None:
-    with suppress(Storage):  # what cannot be read at all is looked at below
+    with suppress(Storage):  # unreadable files are handled below
         identity = read_identity(objects)
         if identity is not None and objects.has_version(identity.manifest):
             return
@@ -324,7 +324,7 @@ def _unreadable(objects: ObjectStore, name: str, reason: str) -> Storage:
 
 
 def _bootstrap(root: Root, objects: ObjectStore) -> None:
-    """Write the compiled schema of a graph anew when both files of it are gone, if the source fits every table."""
+    """Recreate the compiled schema of a graph if both its files are missing and the source fits every table."""
     if not objects.exists(SOURCE):
         return
     source = _source(objects)

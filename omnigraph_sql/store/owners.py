@@ -27,7 +27,7 @@ class Owner:
 
     @classmethod
     def read(cls, entry: Any) -> Owner | None:
-        """An owner from JSON; None when it is not complete."""
+        """Parse an owner from JSON; None if it is incomplete."""
         match entry:
             case {"host": str(host), "machine": str(machine), "pid": int(pid), "process_start": str(start)}:
                 return cls(host, machine, pid, start)
@@ -36,7 +36,7 @@ class Owner:
 
     @property
     def is_gone(self) -> bool:
-        """True if the process has certainly ended. Of a process on another machine nothing is certain."""
+        """True if the process has certainly ended; never for a process on another machine."""
         here = this_process()
         if (self.host, self.machine) != (here.host, here.machine):
             return False
@@ -44,7 +44,7 @@ class Owner:
 
     @property
     def is_of_earlier_boot(self) -> bool:
-        """True if the process ran before the system was started anew, if this machine is the only one of its name."""
+        """True if the process ran before the last boot, provided that the name of the machine is unique."""
         here = this_process()
         (boot, _, space), (boot_here, _, space_here) = self.machine.partition(" "), here.machine.partition(" ")
         return (self.host, space) == (here.host, space_here) and boot != boot_here
@@ -60,7 +60,7 @@ def _owner(pid: int) -> Owner:
 
 
 def _machine() -> str:
-    """The boot of the system and the name space of its process numbers, where the system has them."""
+    """The boot id and the PID namespace, on systems that have them."""
     try:
         return f"{(_PROC / 'sys/kernel/random/boot_id').read_text('ascii').strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -68,11 +68,11 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, in units of the system; None when there is no such process, or when it has ended."""
+    """The start time of a process, in units of the system; None if it does not exist or has ended."""
     if not (_PROC / "self").exists():
         return _started_by_ps(pid)
     try:
-        # The second field is the name of the program in parentheses, and may itself hold any of both.
+        # The second field is the name of the program in parentheses, and may contain blanks and parentheses.
         fields = (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
         return None
@@ -85,7 +85,7 @@ def _started_by_ps(pid: int) -> str | None:
 
 
 def lease_seconds() -> float:
-    """How long a lease lasts without renewal."""
+    """The seconds that a lease lasts without renewal."""
     milliseconds = os.environ.get(LEASE_VARIABLE)
     if milliseconds is None:
         return _LEASE_MS / 1000

@@ -56,12 +56,12 @@ class Classified:
 
 @dataclass(frozen=True)
 class TableInspection:
-    """The state of an operation at one moment."""
+    """The state of an operation when it was inspected."""
 
     snapshot: Snapshot
     published: Commit | None
     undone: Commit | None
-    """The commit that took the operation back; from then on it cannot be published."""
+    """The commit that undid the operation; after it, the operation cannot be published."""
     tables: tuple[Classified, ...]
 
     @property
@@ -83,7 +83,7 @@ def sweep(store: GraphStore, *, full: bool) -> list[str]:
 
 
 def recover(store: GraphStore, operation_id: str, *, full: bool) -> bool:
-    """Recover one operation that no process runs any more; False when it was left alone."""
+    """Recover one operation of a dead process; return False if it was left alone."""
     sidecar = store.sidecars.read(operation_id)
     if sidecar is None:
         return True
@@ -96,13 +96,13 @@ def recover(store: GraphStore, operation_id: str, *, full: bool) -> bool:
         except (OSError, MemoryError, RecoveryRequired):
             raise
         except UnsupportedFormat:
-            return False  # a newer release has written to the branch: it knows what to do
+            return False  # a newer release has written to the branch and must recover it
         except (NotFound, Storage) as error:
             if not is_damage(error):
                 raise
             return _left(sidecar, error)
         except Exception as error:
-            # Nothing that a sidecar says may stop those who have nothing to do with it.
+            # A damaged sidecar must not stop operations that it does not concern.
             store.sidecars.quarantine(operation_id, f"{type(error).__name__}: {error}")
             return True
 
@@ -168,13 +168,13 @@ def _still_stands(sidecar: Sidecar, snapshot: Snapshot) -> bool:
 
 
 def _discard(store: GraphStore, sidecar: Sidecar) -> None:
-    """Forget an operation whose branch is gone; nothing can show what it did any more."""
+    """Drop an operation whose branch is gone: nothing can show its effects any more."""
     _drop_forks(store, sidecar, shown=frozenset())
     _finish(store, sidecar, "OrphanedBranchDiscarded", None, ())
 
 
 def inspect_tables(store: GraphStore, sidecar: Sidecar) -> TableInspection:
-    """Look at the branch and at every table of an operation, afresh."""
+    """Inspect the branch and every table of an operation, without caches."""
     snapshot = store.coordinator.fresh(sidecar.branch)
     store.publisher.reconcile(snapshot)
     journal = store.coordinator.journal
@@ -203,7 +203,7 @@ def classify(store: GraphStore, sidecar: Sidecar, table: SidecarTable, snapshot:
     made = _transactions(store, handle, base)
     if not any(_is_of(sidecar, table, transaction) for transaction in made):
         return Classified(table, Movement.NO_MOVEMENT, pin, handle.version)
-    # A table that comes back takes several versions to get above its last one; fewer than all of them are half a write.
+    # A recreated table needs several versions to get above its last one; fewer are half a write.
     complete = handle.version == table.post_commit_version
     ours = (
         complete
@@ -233,7 +233,7 @@ def _is_of(sidecar: Sidecar, table: SidecarTable, made: TransactionInfo) -> bool
 def _roll_forward(store: GraphStore, sidecar: Sidecar, tables: Sequence[Classified]) -> None:
     changes: list[PointerUpdate] = []
     for classified in tables:
-        # The version that was proven to be ours, not the head: another writer may have committed on top of it since.
+        # The version that is known to be ours, not the head: another writer may have committed on top of it since.
         handle = store.storage.open_at(classified.table.table_path, classified.table.table_branch, classified.head)
         state = store.storage.state(handle)
         changes.append(
@@ -340,7 +340,7 @@ def _drop_forks(store: GraphStore, sidecar: Sidecar, shown: Set[str | None]) -> 
 def _finish(
     store: GraphStore, sidecar: Sidecar, kind: str, commit: Commit | None, outcomes: Iterable[tuple[Classified, int]]
 ) -> None:
-    """Audit, once per operation, and forget the sidecar."""
+    """Write the audit row, once per operation, and remove the sidecar."""
     failpoints.hit("recovery.record_audit")
     if store.audit.find("operation_id", sidecar.operation_id) is None:
         tables = [
@@ -364,7 +364,7 @@ def _finish(
 def undo_unclaimed(store: GraphStore, snapshot: Snapshot, table_key: str) -> bool:
     """Undo versions that a dead writer left above the visible one after its sidecar was gone.
 
-    Only when every such version names an operation of ours that nobody runs; anything else is for people to judge. The
+    Only if every such version names an operation of this package that no process runs; anything else is left alone. The
     caller holds the table's lock.
     """
     entry = snapshot.entry(table_key)
@@ -419,8 +419,8 @@ def reconcile_journal(store: GraphStore) -> None:
         try:
             store.publisher.reconcile(store.coordinator.fresh(branch))
         except (NotFound, Storage) as error:
-            # A branch that is damaged is reported to whoever uses it, and keeps nobody from the others. Lance does not
-            # always say that it is damage; what was left out now is done by the next one who writes to the branch.
+            # A damaged branch is reported to its own users and must not affect other branches. Lance does not
+            # always report it as damage; a skipped branch is completed by its next writer.
             is_local = isinstance(error, Storage) and error.storage_class == "unknown"
             if branch == MAIN or not (is_damage(error) or is_local):
                 raise

@@ -263,7 +263,8 @@ def _check(sidecar: Sidecar) -> None:
         raise ValueError("the intent is that of another writer")
     for table in sidecar.tables:
         _check_table(sidecar, table)
-    distinct([change.table_key for change in (*sidecar.tables, *sidecar.adoptions)], "tables and pointer updates")
+    keys = [table.table_key for table in sidecar.tables] + [change.table_key for change in sidecar.adoptions]
+    distinct(keys, "tables and pointer updates")
     for adoption in sidecar.adoptions:
         pin = sidecar.pins.get(adoption.table_key)
         if pin is None or adoption.branch != pin.branch or adoption.version <= pin.version:

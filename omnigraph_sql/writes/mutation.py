@@ -48,7 +48,7 @@ class MutationResult:
     affected_edges: int
     """Edges that were inserted, updated or deleted."""
     commit: Commit | None = None
-    """What was published; None when nothing changed."""
+    """The published commit; None if nothing changed."""
     replayed: bool = False
     """True if the idempotency key was published before; then nothing was touched, and `commit` is that first commit."""
 
@@ -179,7 +179,12 @@ def _finish(staging: MutationStaging) -> PreparedWrite[MutationResult]:
     image = PendingGraph(store, staging.snapshot, deltas)
     check(image)
     result = MutationResult(staging.nodes, staging.edges)
-    return PreparedWrite(tuple(writes), frozenset(image.read | staging.reads), result, tuple(staging.selections))
+    return PreparedWrite(
+        writes=tuple(writes),
+        reads=frozenset(image.read | staging.reads),
+        result=result,
+        selections=tuple(staging.selections),
+    )
 
 
 def _check_size(key: str, size: int) -> None:

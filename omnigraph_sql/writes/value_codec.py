@@ -50,7 +50,7 @@ EXTERNAL_BLOB = "external blob references are not allowed"
 
 @dataclass(frozen=True)
 class Excess:
-    """By how much a ceiling was passed."""
+    """The amount by which a limit was exceeded."""
 
     resource: str
     limit: int
@@ -58,7 +58,7 @@ class Excess:
 
 
 class Complaint(Exception):
-    """Why a value cannot be stored, without saying where it stands: `expects a number`, found `"x"`."""
+    """The reason why a value cannot be stored, without its place: `expects a number`, found `"x"`."""
 
     def __init__(self, text: str, actual: str | None = None, *, rule: str = "type", excess: Excess | None = None) -> None:
         super().__init__(text)

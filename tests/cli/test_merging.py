@@ -115,8 +115,9 @@ def test_a_dry_run_changes_nothing(graph: Path) -> None:
     assert heads(graph)["draft"] == before["draft"]
 
 
-def test_conflicts_are_coloured_on_a_terminal(divergent: Path, folder: Path) -> None:
-    screen = on_a_terminal("stdout", "branch", "merge", str(divergent), "draft", "--dry-run", "--quiet", cwd=folder)
+def test_conflicts_are_coloured_on_a_terminal(divergent: Path) -> None:
+    words = ("branch", "merge", str(divergent), "draft", "--dry-run", "--quiet")
+    screen = on_a_terminal("stdout", *words, cwd=divergent.parent)
 
     assert "\x1b[1;31mDivergentUpdate\x1b[0m" in screen
     assert "\x1b[32m    ours   \x1b[0m30.0" in screen

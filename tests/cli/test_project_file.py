@@ -231,6 +231,20 @@ def test_keys_that_are_not_known_are_warnings(place: Path) -> None:
         load_project(place)
 
 
+def test_keys_beside_the_address_of_a_graph_are_warnings(place: Path) -> None:
+    content = "graphs:\n  harbour: {uri: graph, branch: main}\nservers: {prod: {url: https://example.org, token: x}}\n"
+    (place / "omnigraph.yaml").write_text(content)
+    done = ogsql("sql", "harbour", "select 1 as x", "--format", "csv", cwd=place)
+
+    assert (done.status, done.out) == (0, "x\n1\n"), done.err
+    assert "`graphs.harbour.branch` is not known, and is ignored" in done.err
+    assert "`servers.prod.token` is not known, and is ignored" in done.err
+    with pytest.warns(UserWarning, match="is not known"):
+        assert load_project(place).servers == {"prod": "https://example.org"}
+    (place / "omnigraph.yaml").write_text("graphs: {harbour: {url: graph}}\n")
+    assert "did you mean `uri`?" in ogsql("sql", "harbour", "select 1", cwd=place).err
+
+
 def test_a_working_directory_that_is_gone(place: Path) -> None:
     gone = place / "gone"
     for words in ("snapshot graph", f"sql {place / 'graph'} 'select 1'", "lint"):

@@ -289,9 +289,9 @@ def test_a_killed_copy_is_refused_as_incomplete_and_can_be_repeated(tmp_path: Pa
     graph = built(tmp_path / "g")
     assert run_copy(tmp_path / "g", tmp_path / "copy", what, f"{point}=exit") == DIED
 
-    for opened in (lambda: og.connect(tmp_path / "copy"), lambda: og.connect(tmp_path / "copy", read_only=True)):
+    for read_only in (False, True):
         with pytest.raises(errors.NotFound, match="incomplete copy") as refused:
-            opened()
+            og.connect(tmp_path / "copy", read_only=read_only)
         assert graph.uri in (refused.value.hint or "")
     with pytest.raises(errors.AlreadyInitialized, match="incomplete copy"):
         og.init(tmp_path / "copy", graph.schema, force=True)

@@ -124,6 +124,7 @@ ELSEWHERE = {
     "init.after_manifest",
     "branch_create.before_record",
     "branch_create.after_ref",
+    "branch_delete.before_record",
     "branch_delete.after_ref",
     "branch_delete.before_table_cleanup",
     "recovery.post_restore_pre_publish",
@@ -147,6 +148,8 @@ ELSEWHERE = {
     "cleanup.resolve_branch_snapshot",
     "cleanup.reconcile_fork",
     "cleanup.table_gc",
+    "cleanup.after_note",
+    "tag.before_merge",
 }
 """Failpoints with tests of their own, below or in the files beside and under tests/invariants, pipeline and spark."""
 

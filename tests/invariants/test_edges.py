@@ -58,6 +58,7 @@ MAPPING: list[tuple[type[errors.OmnigraphError], int, int, bool]] = [
     (errors.ExpectedVersionMismatch, 5, 409, True),
     (errors.RowLevelCasContention, 5, 409, True),
     (errors.KeyConflict, 5, 409, False),
+    (errors.MergeConflicts, 5, 409, False),
     (errors.PreconditionFailed, 4, 412, False),
     (errors.AlreadyInitialized, 1, 409, False),
     (errors.InitializationClaimed, 1, 409, False),

@@ -50,7 +50,7 @@ def is_enough(count: int) -> bool:
 
 
 def is_loaded() -> bool:
-    """Whether the compiled code can be called at once."""
+    """True if the compiled code can be called at once."""
     return _compiled.is_loaded
 
 

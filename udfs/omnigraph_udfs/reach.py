@@ -235,6 +235,6 @@ def _searches(csr: Csr, sources: Positions, least: int, most: int) -> Iterator[E
 
 
 def _is_short(csr: Csr, searches: int) -> bool:
-    """Whether Python completes the searches before compiled code would be loaded."""
+    """True if Python completes the searches before compiled code would be loaded."""
     steps = searches * (csr.size + csr.width)
     return steps <= STEPS and not numpy_fallback.is_loaded() and numpy_fallback.is_enough(steps)

@@ -7,7 +7,8 @@ from typing import NoReturn
 from omnigraph_compiler import ir
 from omnigraph_compiler.diagnostics import clip, did_you_mean
 from omnigraph_compiler.query import ast
-from omnigraph_compiler.query.foreign_syntax import NULL_HELP, word_help
+from omnigraph_compiler.query.foreign_syntax import word_help
+from omnigraph_compiler.query.help_texts import NULL_HELP
 from omnigraph_compiler.query.scope import ANONYMOUS, Scope, Typed
 from omnigraph_compiler.schema.catalog import Property
 from omnigraph_compiler.types import BOOL, DATE, DATETIME, F64, I64, STRING, PropType, compatible

@@ -9,6 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from omnigraph_compiler.query.help_texts import (
+    ALIAS,
+    AND,
+    ARITHMETIC,
+    COMMENT,
+    COUNT,
+    DELETE,
+    DISTINCT,
+    FUNCTIONS,
+    GROUPS,
+    HELP_OF_WRITES,
+    INSERT,
+    INSERTED,
+    NEVER_NULL,
+    NO_COMMAS,
+    NULL_HELP,
+    OFFSET,
+    ONE_COMPARISON,
+    QUERY,
+    REPLACED,
+    SQL,
+    STATEMENTS,
+    UPDATE,
+    WHERE,
+)
 from omnigraph_compiler.query.proposals import Place, disjunction, is_in_binding, last_access, membership, sort_keys, type_of
 from omnigraph_compiler.types import FOREIGN_TYPES
 
@@ -47,7 +72,7 @@ def foreign_syntax_help(text: str, at: int) -> str | None:
     """Return help for syntax of another language at an offset of a query, or None if there is none."""
     place = text[max(0, at - _HEAD) : at], text[at : at + _HEAD]
     if _PREDICATE.search(place[0]) and (_JOINED.match(place[1]) or _JOINED_BEFORE.search(place[0])):
-        return _ONE_COMPARISON
+        return ONE_COMPARISON
     for sign, help_ in _SIGNS:
         if sign.match(place[1]) and (help_text := help_(place)):
             return help_text
@@ -74,15 +99,15 @@ def _by_frame(word: str, head: str, rest: str) -> str | None:
     """Return help for a word in the wrong context: outside any query, in a write, or before a parenthesis."""
     query = head[max(head.rfind("query"), 0) :]
     if word in _WRITES and query.count("{") == query.count("}"):
-        return f"a mutation is written `query name() {{ {_STATEMENTS.get(word, _INSERTED)} }}`"
+        return f"a mutation is written `query name() {{ {STATEMENTS.get(word, INSERTED)} }}`"
     if word in ("order", "limit", "return", "skip", "offset") and _WRITTEN.search(query):
         return "a mutation has neither `order` nor `limit`, and returns nothing but row counts"
     if word in ("insert", "update", "delete") and _READ_BEFORE.search(query):
-        return f"a query either reads or writes; {_HELP_OF_WRITES[word]}"
-    if rest.lstrip().startswith("(") and word in _FUNCTIONS:
-        return _FUNCTIONS[word]
+        return f"a query either reads or writes; {HELP_OF_WRITES[word]}"
+    if rest.lstrip().startswith("(") and word in FUNCTIONS:
+        return FUNCTIONS[word]
     if re.search(r":\s*\Z", head) and _WRITTEN.search(query) and re.match(r"\s*[+*/%-]", rest):
-        return _ARITHMETIC
+        return ARITHMETIC
     typed = re.search(r"[(,]\s*(\$[a-z_]\w*)\s*\Z", query)
     if typed is not None and "{" not in query:
         return f"a type follows a colon: `{typed[1]}: {FOREIGN_TYPES.get(word, 'String')[0]}`"
@@ -103,7 +128,7 @@ def _membership(place: Place) -> str:
 
 def _disjunction(place: Place) -> str:
     if re.search(r"\breturn\s*\{[^{}]*\Z", place[0], re.IGNORECASE):
-        return _ARITHMETIC
+        return ARITHMETIC
     place = place[0].rstrip().rstrip("|)"), place[1].lstrip("|")
     condition, field = disjunction(place)
     variable = field.partition(".")[0]
@@ -115,7 +140,7 @@ def _disjunction(place: Place) -> str:
 
 
 def _conjunction(place: Place) -> str:
-    return "the pairs of a binding are separated by commas" if is_in_binding(place) else _AND
+    return "the pairs of a binding are separated by commas" if is_in_binding(place) else AND
 
 
 def _null(place: Place) -> str:
@@ -128,7 +153,7 @@ def _null(place: Place) -> str:
 
 def _null_literal(place: Place) -> str:
     if re.search(r"\$[a-z_]\w*\s+is\s+(?:not\s+)?\Z", place[0], re.IGNORECASE):
-        return _NEVER_NULL
+        return NEVER_NULL
     compared = re.search(r"(\$[a-z_]\w*\.[a-z_]\w*)\s*(?:!?=|<>)\s*\Z", place[0])
     if compared is not None:
         return _null((compared[1], ""))
@@ -158,12 +183,12 @@ def _order(place: Place) -> str | None:
 def _by(place: Place) -> str | None:
     if re.search(r"order\s*\Z", place[0], re.IGNORECASE):
         return _order(place)
-    return _GROUPS if re.search(r"group\s*\Z", place[0], re.IGNORECASE) else None
+    return GROUPS if re.search(r"group\s*\Z", place[0], re.IGNORECASE) else None
 
 
 def _negated(place: Place) -> str | None:
     if re.search(r"\$[a-z_]\w*\s+is\s*\Z", place[0], re.IGNORECASE) and re.match(r"\s*null\b", place[1], re.IGNORECASE):
-        return _NEVER_NULL
+        return NEVER_NULL
     if keyword := re.match(r"\s*in\b", place[1], re.IGNORECASE):
         condition = membership((place[0], place[1][keyword.end() :]))
         return f"membership is written the other way round: `not {{ {condition} }}`"
@@ -191,10 +216,10 @@ def _star(place: Place) -> str | None:
     if hops is not None:
         return _hops(hops[2], has_variable="$" in hops[1])
     if re.search(r"count\s*\(\Z", head, re.IGNORECASE):
-        return _COUNT
+        return COUNT
     if re.search(r"return\s*\{?\Z", head, re.IGNORECASE) or head.endswith("."):
         return "there is no `*`; name what to return: `return { $x, $x.name }`"
-    return _ARITHMETIC
+    return ARITHMETIC
 
 
 def _hops(word: str, *, has_variable: bool = False) -> str:
@@ -232,20 +257,20 @@ def _colon(place: Place) -> str | None:
 
 def _comma(place: Place) -> str | None:
     if re.search(r"\blimit\s+[0-9]+\s*\Z", place[0]):
-        return _OFFSET
+        return OFFSET
     if re.search(r"\b(?:return|order)\s*\{[^{}]*\Z|,\s*\Z|\)\s*\Z", place[0]) or is_in_binding(place):
         return _open_hop(place)
-    return _open_hop(place) or (_NO_COMMAS if re.search(r"\bmatch\s*\{", place[0]) else None)
+    return _open_hop(place) or (NO_COMMAS if re.search(r"\bmatch\s*\{", place[0]) else None)
 
 
 def _quoted(place: Place) -> str | None:
-    return _ALIAS if re.search(r"\bas\s*\Z", place[0], re.IGNORECASE) else None
+    return ALIAS if re.search(r"\bas\s*\Z", place[0], re.IGNORECASE) else None
 
 
 def _brace(place: Place) -> str | None:
     if query := re.search(r"\bquery\s+([a-z_]\w*)\s*\Z", place[0]):
         return f"parentheses follow the name, also without parameters: `{query[1]}()`"
-    return _UPDATE if re.search(r"\bupdate\s+\w+\s*\Z", place[0]) else None
+    return UPDATE if re.search(r"\bupdate\s+\w+\s*\Z", place[0]) else None
 
 
 def _end(place: Place) -> str | None:
@@ -264,12 +289,12 @@ def _minus(place: Place) -> str:
     if re.search(r"\blimit\s*\Z", place[0]):
         return "a limit is a whole number that is not negative: `limit 10`"
     if re.match(r"<?-+\s*(?:[\[>-]|[A-Za-z_]\w*\s*-)", place[1]):
-        return _COMMENT if re.match(r"--(?![>(\[-])", place[1]) else _edge(place)
+        return COMMENT if re.match(r"--(?![>(\[-])", place[1]) else _edge(place)
     if re.match(r"-\s*[0-9.]", place[1]) and not re.search(r"[\w)\]]\s*\Z", place[0]):
         return "literals have no sign; pass a negative number as a parameter"
     if re.search(r"(=|<|>|contains|starts_with|:|,|\()\s*\Z", place[0]):
         return "literals have no sign; pass a negative number as a parameter"
-    return _ARITHMETIC
+    return ARITHMETIC
 
 
 def _parenthesis(place: Place) -> str | None:
@@ -277,9 +302,9 @@ def _parenthesis(place: Place) -> str | None:
     if re.search(r"\bnot\Z", head, re.IGNORECASE):
         return _negated(place)
     if re.search(r"\bquery\Z", head):
-        return f"a query has a name: {_QUERY}"
+        return f"a query has a name: {QUERY}"
     if write := re.search(r"\b(insert|update|delete)(?:\s+[A-Z]\w*)?\Z", head):
-        return _HELP_OF_WRITES[write[1]]
+        return HELP_OF_WRITES[write[1]]
     if re.search(r"\$[a-z_]\w*\s+<?[a-z_]\w*>?(?:\{[^{}]*\})?\Z", head):
         return _pattern(place)
     if joined := re.match(r"\(+([^(){}]*?)\)?\s+(or|and)\s", place[1], re.IGNORECASE):
@@ -322,53 +347,19 @@ def _assigned(place: Place) -> str | None:
     return None if name is None else f"a value follows a colon: `{name[1]}: VALUE`"
 
 
-_NO_COMMAS = "what is matched and returned stands one after the other, without commas between clauses: `$a: Type $b: Type`"
-_ALIAS = "an alias is a name, without quotes and spaces: `$x.name as full_name`"
-_ARITHMETIC = "there is no arithmetic; return the values and compute with them in your program, or in SQL over `gq(…)`"
-_COMMENT = "comments are written `// like this` or `/* like this */`"
-_GROUPS = "the items beside an aggregate are the grouping keys: `return { $x.name, count($x) as rows }`"
-_DISTINCT = f"there is no `distinct`; {_GROUPS}, one row for each value"
-_AND = 'conditions stand one after the other, without a word or sign between them: `$x.name = "a" $x.name != "b"`'
-_INSERTED = 'insert Type { name: "a" }'
-_UPDATED = 'update Type set { n: 1 } where name = "a"'
-_DELETED = 'delete Type where name = "a"'
-_STATEMENTS = {
-    **dict.fromkeys(("update", "set"), _UPDATED),
-    **dict.fromkeys(("delete", "detach", "remove", "drop", "truncate"), _DELETED),
-}
-_INSERT = f"a node or edge is made with `{_INSERTED}`, an edge with `from` and `to`"
-_DELETE = f"nodes and edges are removed with `{_DELETED}`; the edges of a node go with it"
-_WHERE = 'conditions stand in `match`, one after the other: `match { $x: Type $x.name = "a" }`'
-_NEVER_NULL = "a variable is never null; a node without such an edge is `not { $x knows $_ }`"
-_REPLACED = f"{_INSERT}; a node with the same key is replaced"
-_COUNT = "rows are counted by a variable of the match: `count($x)`"
-_ELSEWHERE = "compute in your program, or in SQL over `gq(…)`"
-_ONE_COMPARISON = 'update and delete take one comparison of a property: `where name = "a"`'
-_QUERY = "a read is written `query name() { match { $x: Type } return { $x } }`"
-_UPDATE = f"values are changed with `{_UPDATED}`"
-_SQL = f"this is SQL, for `ogsql sql` and `Graph.sql`; {_QUERY}"
-_OFFSET = "there is no `offset`; to continue after the last row, sort and filter by it: `$x.name > $last`"
-
-
 def _unsupported(word: str, alternative: str) -> str:
     return f"there is no `{word}`; {alternative}"
 
 
-NULL_HELP = (
-    "null comes from nullable parameters and from stored data; "
-    "`not { $x.name = $x.name }` keeps the rows where it is null, `$x.name = $x.name` the others"
-)
-
-
 def _where(place: Place) -> str | None:
     is_written = re.search(r"\b(update|delete|insert)\b[^{}]*(\{[^{}]*\}\s*)?\Z", place[0], re.IGNORECASE)
-    return _ONE_COMPARISON if is_written else _WHERE
+    return ONE_COMPARISON if is_written else WHERE
 
 
 def _match(place: Place) -> str | None:
     if re.search(r"\bquery\s+\w+\s*\([^(){}]*\)\s*\{\s*\Z", place[0]) and re.match(r"\s*\{", place[1]):
         return None  # nothing is wrong but its capital letters
-    return word_help("optional") if re.search(r"\boptional\s*\Z", place[0], re.IGNORECASE) else _QUERY
+    return word_help("optional") if re.search(r"\boptional\s*\Z", place[0], re.IGNORECASE) else QUERY
 
 
 def _ordered(place: Place) -> str | None:
@@ -379,56 +370,14 @@ def _ordered(place: Place) -> str | None:
 
 
 def _delete(place: Place) -> str | None:
-    return _DELETE if re.match(r"\s*(from\b|\()", place[1], re.IGNORECASE) else None
+    return DELETE if re.match(r"\s*(from\b|\()", place[1], re.IGNORECASE) else None
 
 
 def _from(place: Place) -> str | None:
     if re.search(r"\bdelete\s*(from\s*)?\Z", place[0], re.IGNORECASE):
-        return _DELETE
-    return _SQL if re.search(r"\bselect\b", place[0], re.IGNORECASE) else None
+        return DELETE
+    return SQL if re.search(r"\bselect\b", place[0], re.IGNORECASE) else None
 
-
-_HELP_OF_WRITES = {"insert": _INSERT, "update": _UPDATE, "delete": _DELETE}
-_OF_TEXTS = (
-    "concat",
-    "concat_ws",
-    "upper",
-    "lower",
-    "toupper",
-    "tolower",
-    "trim",
-    "substring",
-    "substr",
-    "replace",
-    "split",
-)
-_OF_NUMBERS = (
-    "size",
-    "length",
-    "len",
-    "coalesce",
-    "ifnull",
-    "nullif",
-    "abs",
-    "round",
-    "floor",
-    "ceil",
-    "cast",
-    "year",
-    "month",
-)
-_OF_GROUPS = ("collect", "array_agg", "string_agg", "group_concat", "median", "stddev", "stdev", "percentile", "row_number")
-_FUNCTIONS: Mapping[str, str] = {
-    **dict.fromkeys(("count_distinct", "countdistinct", "uniq", "collect_set"), _DISTINCT),
-    **dict.fromkeys(
-        (*_OF_TEXTS, *_OF_NUMBERS, *_OF_GROUPS),
-        _ELSEWHERE,
-    ),
-    **dict.fromkeys(("id", "elementid"), "the bare variable is the id: `return { $x }`"),
-    "mean": "the mean is `avg($x.n)`",
-    "average": "the mean is `avg($x.n)`",
-    "shortestpath": "there are no paths; nodes within some hops are `$a knows{1,3} $b`",
-}
 
 _WORDS: Mapping[str, str | Callable[[Place], str | None]] = {
     "or": _disjunction,
@@ -449,50 +398,50 @@ _WORDS: Mapping[str, str | Callable[[Place], str | None]] = {
     "startswith": _starts,
     "starts": _starts,
     "between": 'there is no `between`; write both ends: `$x.name >= "a" $x.name <= "b"`',
-    "distinct": _DISTINCT,
-    "offset": _OFFSET,
-    "skip": _OFFSET,
+    "distinct": DISTINCT,
+    "offset": OFFSET,
+    "skip": OFFSET,
     "fetch": "limit the number of rows with `limit 10`",
     "top": "limit the number of rows with `limit 10`",
     "having": _unsupported("having", "filter the groups in your program, or in SQL over `gq(…)`"),
-    "group": _GROUPS,
+    "group": GROUPS,
     "by": _by,
     "orderby": _order,
     "sort": lambda place: _order((place[0], re.sub(r"^\s*by\b", "", place[1], flags=re.IGNORECASE))),
     "nulls": "null is the smallest value: first unless `desc` follows the key, then last",
-    "on": lambda place: _REPLACED if re.match(r"\s*(?:conflict|duplicate)", place[1], re.IGNORECASE) else None,
+    "on": lambda place: REPLACED if re.match(r"\s*(?:conflict|duplicate)", place[1], re.IGNORECASE) else None,
     "optional": _unsupported("optional", "run a second query for nodes without such an edge: `not { $x knows $_ }`"),
     "exists": "a required edge is a clause of its own: `$x knows $_`",
     "where": _where,
-    "filter": _WHERE,
+    "filter": WHERE,
     "with": lambda place: (
-        _SQL
+        SQL
         if re.match(r"\s+\w+\s+as\s*\(", place[1], re.IGNORECASE)
         else _unsupported("with", "a query has one `match` and one `return`")
     ),
     "unwind": _unsupported("unwind", 'a value of a list is found with `["a", "b"] contains $x.name`'),
     "union": _unsupported("union", "run two queries and put their rows together"),
     "case": _unsupported("case", "compute in your program, or in SQL over `gq(…)`"),
-    "call": _unsupported("call", _QUERY),
-    "for": _unsupported("for", _QUERY),
-    "let": _unsupported("let", _QUERY),
+    "call": _unsupported("call", QUERY),
+    "for": _unsupported("for", QUERY),
+    "let": _unsupported("let", QUERY),
     "foreach": _unsupported("foreach", "run the mutation for each value, or load the data"),
     "join": "an edge is written by its name in lower case: `$a knows $b`",
-    "select": _SQL,
+    "select": SQL,
     "from": _from,
     "match": _match,
     "order": _ordered,
     "delete": _delete,
-    "create": _INSERT,
-    "merge": _REPLACED,
-    "upsert": _REPLACED,
-    "into": _INSERT,
-    "values": _INSERT,
-    "set": _UPDATE,
-    "detach": _DELETE,
-    "remove": _DELETE,
-    "drop": _DELETE,
-    "truncate": _DELETE,
+    "create": INSERT,
+    "merge": REPLACED,
+    "upsert": REPLACED,
+    "into": INSERT,
+    "values": INSERT,
+    "set": UPDATE,
+    "detach": DELETE,
+    "remove": DELETE,
+    "drop": DELETE,
+    "truncate": DELETE,
     "null": _null_literal,
     "none": _null_literal,
     "nil": _null_literal,
@@ -503,7 +452,7 @@ _WORDS: Mapping[str, str | Callable[[Place], str | None]] = {
 _SIGNS: tuple[tuple[re.Pattern[str], Callable[[Place], str | None]], ...] = tuple(
     (re.compile(pattern), help_)
     for pattern, help_ in (
-        (r"&", lambda _: _AND),
+        (r"&", lambda _: AND),
         (r"\|", _disjunction),
         (r"=?~", _text_pattern),
         (r"=>", lambda _: "at least is written `>=`"),
@@ -513,9 +462,9 @@ _SIGNS: tuple[tuple[re.Pattern[str], Callable[[Place], str | None]], ...] = tupl
         (r">", lambda place: "at least is written `>=`" if place[0].endswith("=") else None),
         (r"[*+]", _star),
         (r"-|<-", _minus),
-        (r"[/%]", lambda _: _ARITHMETIC),
+        (r"[/%]", lambda _: ARITHMETIC),
         (r"\(", _parenthesis),
-        (r"\)", lambda place: _COUNT if re.search(r"\bcount\s*\(\s*\Z", place[0]) else None),
+        (r"\)", lambda place: COUNT if re.search(r"\bcount\s*\(\s*\Z", place[0]) else None),
         (r"\.", lambda place: _dot(place) or _hops_here(place)),
         (r"\?", lambda place: word_help("optional") if re.search(r"\$\w+\s+<?\w+>?\s*\Z", place[0]) else None),
         (r"\$", _variable),

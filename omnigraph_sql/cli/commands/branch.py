@@ -19,6 +19,8 @@ from omnigraph_sql.cli.options import (
     yes_option,
 )
 
+_BASE = "The state to start from: a branch, BRANCH@VERSION, a tag or a commit."
+
 
 @click.group("branch", invoke_without_command=True)
 @click.pass_context
@@ -41,7 +43,7 @@ class BranchCreateOptions:
 
 @branch.command("create")
 @graph_target(then="NAME")
-@click.option("--from", "base", default="main", show_default=True, metavar="BASE", help="The branch to start from.")
+@click.option("--from", "base", default="main", show_default=True, metavar="REF", help=_BASE)
 @write_options
 @json_option()
 @takes(BranchCreateOptions)

@@ -19,7 +19,7 @@ def statements_of(lines: Iterable[str]) -> Iterator[ShellStatement]:
     text, above = "", 0
     for line in lines:
         text += line
-        # Nothing else ends a statement, and a long one is not scanned again at statement of its lines.
+        # Only these characters end a statement, so a long one is not scanned again at each of its lines.
         is_command = text.lstrip().startswith("\\") or plain_word(text.lstrip()) is not None
         if not (is_command or ";" in line or "}" in line):
             continue

@@ -141,10 +141,16 @@ def _names(session: ShellSession) -> Names:
         try:
             return session.graph.branches()
         except OmnigraphError:
-            return []  # a store that does not answer is no reason to stop somebody who types
+            return []  # a store that does not answer must not interrupt typing
+
+    def tags() -> list[str]:
+        try:
+            return [tag.name for tag in session.graph.tags()]
+        except OmnigraphError:
+            return []
 
     commands = [(name, command.takes) for name, command in COMMANDS.items()]
-    return Names(session.graph.catalog, branches, lambda: list(session.params), commands)
+    return Names(session.graph.catalog, branches, lambda: list(session.params), commands, tags)
 
 
 # History -------------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class ShellTarget:
 
     @property
     def is_now(self) -> bool:
-        """Whether it is the newest state of a branch: the only one that can be changed."""
+        """True for the head of a branch, the only state that can be changed."""
         return self.version is None and self.commit is None
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class ShellTarget:
 
 @dataclass(frozen=True)
 class ShellLimits:
-    """How much a statement may use."""
+    """The limits of a statement."""
 
     timeout: float | None = None
     memory: int | None = None
@@ -96,7 +96,7 @@ class ShellSession:
     times: bool = False
     screen: Screen = field(default_factory=Screen)
     history: Callable[[], Sequence[str]] = tuple
-    """What was typed before, oldest first."""
+    """The earlier input, oldest first."""
     _depth: int = 0
 
     def __enter__(self) -> ShellSession:

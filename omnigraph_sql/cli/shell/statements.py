@@ -47,7 +47,7 @@ _COMMAND = re.compile(r"\\[^\n]*+")
 _PLAIN_WORD = re.compile(
     r"(?P<word>help|exit|quit)(?:[ \t]+(?P<about>\\?[a-z?]\w*))?(?:\(\))?[ \t]*;?[ \t]*(?=\n|\r|\Z)", re.IGNORECASE
 )
-"""What people type to get help or out, with a line of its own."""
+"""Words that, alone on a line, stand for a command: help and exit."""
 _EXPLAIN = re.compile(r"\\explain[ \t]+(?:analyze\b)?")
 _AFTER_GQ = re.compile(r"[ \t]*;")
 
@@ -72,7 +72,7 @@ class ShellStatement:
 
     @property
     def placed(self) -> str:
-        """The statement behind as much white space as there was text before it: errors then name its place there."""
+        """The statement, padded with white space to its original position, so that errors name the right place."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
 
@@ -87,7 +87,7 @@ class StatementScanner:
 def split(text: str) -> StatementScanner:
     r"""Split a text into statements.
 
-    >>> [(each.kind, each.text) for each in split("select ';'; \\timing").complete]
+    >>> [(statement.kind, statement.text) for statement in split("select ';'; \\timing").complete]
     [('sql', "select ';'"), ('command', '\\timing')]
     >>> split("query q() { match { $p: Port }").rest.kind
     'gq'
@@ -126,7 +126,7 @@ def plain_word(text: str, at: int = 0) -> tuple[str, int] | None:
 
 
 def is_complete(text: str) -> bool:
-    """Whether all statements of a text are complete."""
+    """True if all statements of a text are complete."""
     return split(text).rest is None
 
 
@@ -158,7 +158,7 @@ def _after_lead(text: str, at: int) -> int:
 
 
 def _comment_end(text: str, at: int) -> int | None:
-    """Where a comment of SQL ends: comments nest."""
+    """Return the end of an SQL comment. Comments nest."""
     depth = 0
     for mark in _COMMENT_MARK.finditer(text, at):
         depth += 1 if mark.group() == "/*" else -1

@@ -1,7 +1,7 @@
-"""How large the values of a statement get at least, as far as its literals tell.
+"""Lower bounds for the sizes of the values of a statement, computed from its literals.
 
-DuckDB makes a value in one piece, which no limit of its memory and no interruption stops. So calls that make much of little
-are looked at before they are made. What columns and parameters hold is not known here: such a text counts as one character.
+DuckDB allocates a value in one piece, which neither its memory limit nor an interruption stops. So the results of calls are
+estimated before they run. The contents of columns and parameters are unknown here: such a text counts as one character.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _WIDTH: Final = 8
-"""Bytes of a number."""
+"""The bytes of a number."""
 _MOST: Final = float(1 << 62)
 _JOINING: Final = frozenset(("||", "concat", "list_concat", "list_cat", "array_concat", "array_cat", "list_value"))
 _KEEPING: Final = frozenset(("upper", "ucase", "lower", "lcase", "reverse", "coalesce", "ifnull", "list_reverse"))
-"""Functions whose results are as large as what they are given."""
+"""Functions whose results are as large as their arguments."""
 _COUNTING: Final = frozenset(("range", "generate_series"))
 _PADDING: Final = frozenset(("lpad", "rpad"))
 _RESIZING: Final = frozenset(("list_resize", "array_resize"))
@@ -24,12 +24,12 @@ Node = Mapping[str, Any]
 
 
 def largest_value(nodes: Sequence[Node]) -> int:
-    """Bytes of the largest value that a tree makes of literals. The nodes come parents first, as they are written."""
+    """Return the bytes of the largest value that a tree computes from literals. Nodes come in pre-order."""
     streamed = {id(node["function"]) for node in nodes if node.get("type") == "TABLE_FUNCTION"}
     sizes: dict[int, float] = {}
     numbers: dict[int, float] = {}
     largest = 0.0
-    for node in reversed(nodes):  # children first, without recursion: a tree is as deep as it likes
+    for node in reversed(nodes):  # post-order without recursion: the depth of a tree is not limited
         _measure(node, sizes, numbers)
         if node.get("class") == "FUNCTION" and id(node) not in streamed:
             largest = max(largest, sizes[id(node)])
@@ -37,7 +37,7 @@ def largest_value(nodes: Sequence[Node]) -> int:
 
 
 def _measure(node: Node, sizes: dict[int, float], numbers: dict[int, float]) -> None:
-    """Note the size of a value and, if it is one that literals tell, its number."""
+    """Store the size of a value and, if it is a constant number, the number."""
     match node.get("class"):
         case "CONSTANT":
             literal = node.get("literal") or {}
@@ -62,7 +62,7 @@ def _measure(node: Node, sizes: dict[int, float], numbers: dict[int, float]) -> 
 
 
 def _made(name: str, sizes: list[float], known: list[float | None]) -> float:
-    """Bytes of what a function makes."""
+    """Return the bytes of the result of a function."""
     count = known[1] if len(known) > 1 else None
     if name in _JOINING:
         return sum(sizes)
@@ -82,7 +82,7 @@ def _made(name: str, sizes: list[float], known: list[float | None]) -> float:
 
 
 def _steps(known: list[float | None]) -> float:
-    """How many numbers there are from one to another."""
+    """Return the length of a range of numbers."""
     if not known or any(number is None for number in known):
         return 1
     numbers = [number for number in known if number is not None]

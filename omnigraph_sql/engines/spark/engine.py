@@ -13,6 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from omnigraph_sql.binding.binder import Binding, bind_names
+from omnigraph_sql.binding.context import BoundFunction
 from omnigraph_sql.binding.path_counts import count_overflow
 from omnigraph_sql.engines.datafusion.engine import DataFusionEngine
 from omnigraph_sql.engines.spark.cancellation import CancellableJob
@@ -20,9 +21,9 @@ from omnigraph_sql.engines.spark.errors import query_error
 from omnigraph_sql.engines.spark.session import quiet_import, running_session
 from omnigraph_sql.engines.spark.task_payload import TaskPayload, bare_snapshot, deterministic_plan
 from omnigraph_sql.engines.spark.types import argument, restored, widened
-from omnigraph_sql.engines.spark.udfs import register
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.planner.dialects import DIALECTS, SqlStatement
+from omnigraph_sql.planner.spark_types import spark_type
 from omnigraph_sql.runtime.execution import Execution, RunSettings
 from omnigraph_sql.runtime.plan_cache import PlanCache, PlannedQuery
 from omnigraph_sql.runtime.request import READ_AHEAD_ROWS, ReadRequest
@@ -88,7 +89,7 @@ class SparkRun:
             parts = max(1, weight * batch.num_rows // _PART_ROWS)
             frame.coalesce(parts).createOrReplaceTempView(name)
         for name, bound in self.binding.functions.items():
-            register(self.spark, _DIALECT.function(name), payload, name, bound)
+            _register_function(self.spark, _DIALECT.function(name), payload, name, bound)
 
     def fill_temporary_tables(self) -> None:
         """Fill the temporary tables that the query reads."""
@@ -238,3 +239,20 @@ def _fit(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
         # The sum of 64-bit integers is a wider decimal in Spark.
         raise count_overflow() from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _register_function(spark: SparkSession, name: str, payload: bytes, function: str, bound: BoundFunction) -> None:
+    """Register a function of a plan in a session, as an Arrow UDF."""
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+
+    spark.udf.register(name, arrow_udf(_remote_call(payload, function), spark_type(bound.result)))
+
+
+def _remote_call(payload: bytes, function: str) -> Callable[..., pa.Array]:
+    def call(*columns: pa.Array) -> pa.Array:
+        # This runs in a worker, which imports the package itself; only the closure is pickled.
+        from omnigraph_sql.engines.spark.worker import call_function
+
+        return call_function(payload, function, columns)
+
+    return call

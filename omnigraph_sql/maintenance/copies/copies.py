@@ -18,7 +18,7 @@ from omnigraph_sql.storage.roots import resolve_root
 from omnigraph_sql.storage.transfers import TransferStats
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.store.lifecycle import open_graph
-from omnigraph_sql.writes.operation import Provenance
+from omnigraph_sql.writes.operation import CommitSources, Provenance
 
 _ATTEMPTS: Final = 10
 T = TypeVar("T")
@@ -82,7 +82,8 @@ def copy_one(
     def attempt() -> tuple[TransferStats, str]:
         snapshot = state()
         note = f"copy of {ref} of {store.root}" if message is None else message
-        stats, _ = copy_state(store, snapshot, target, Provenance("Copy", actor, note, origin=snapshot.commit_id))
+        sources = CommitSources(origin=snapshot.commit_id)
+        stats, _ = copy_state(store, snapshot, target, Provenance("Copy", actor, note, sources=sources))
         return stats, snapshot.commit_id
 
     with destination(open_objects(root), store.root, source_id, ref) as target:

@@ -40,7 +40,7 @@ def copy_state(
         actor_id=provenance.actor,
         message=provenance.message,
         graph_id=target.identity.graph_id,
-        origin_commit_id=provenance.origin,
+        origin_commit_id=None if provenance.sources is None else provenance.sources.origin,
     )
     version = made.coordinator.table.create(manifest_rows(list(_changes(snapshot)), intent), CURRENT_STAMP)
     commit = made.coordinator.journal.record(None, version, intent)

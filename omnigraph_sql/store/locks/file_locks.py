@@ -1,4 +1,4 @@
-"""Locks of a local root: files under `_locks/`, which the operating system lets go of when a process dies.
+"""Locks of a local root: files under `_locks/`, which the operating system unlocks when a process dies.
 
 A lock that is free and has no waiters is taken at once. Otherwise the waiters, threads and processes alike, take it in the
 order of their arrival (`tickets.py`). A waiter that does not take its turn, because its process was stopped, is passed over
@@ -21,10 +21,10 @@ from omnigraph_sql.store.locks.tickets import TicketQueue, try_lock
 
 _FIRST_PAUSE: Final = 0.001
 _PAUSE: Final = 0.005
-"""Of those who are not first."""
+"""The seconds between two attempts of waiters that are not first."""
 _PROBE_SECONDS: Final = 0.05
 _IDLE_SECONDS: Final = 1.0
-"""How long a lock stays free before another process than the first waiter takes it."""
+"""The seconds for which a free lock is reserved for the first waiter."""
 _SIGNATURE: Final = 32
 
 
@@ -97,7 +97,7 @@ class _Wait:
                 time.sleep(_FIRST_PAUSE if is_first else _PAUSE)
 
     def _check_progress(self) -> None:
-        """Go on waiting for as long as holders change."""
+        """Extend the wait each time the lock changes hands."""
         now = time.monotonic()
         if now - self._since <= self._patience:
             return

@@ -1,4 +1,4 @@
-"""The queue of a process's own threads for a lease, and its memory of the lease's traffic."""
+"""The queue of this process's threads for a lease, and the contention that it has observed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from omnigraph_sql.caches import LruCache
 from omnigraph_sql.store.locks.base import LockHeld
 
 _BUSY_SECONDS: Final = 30.0
-"""How long after it had to wait a process looks at the queue before it takes a lease."""
+"""After waiting for a lease, a process checks the queue first for so many seconds."""
 _STREAK_SECONDS: Final = 1.0
-"""How long a process may take a lease again and again without a look at the queue."""
+"""The seconds for which a process may retake a lease without checking the queue."""
 _KEPT: Final = 256
 
 
 class LeaseQueue:
-    """Threads that want one lease, in the order in which they came."""
+    """Threads that want one lease, in order of arrival."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,12 +32,12 @@ class LeaseQueue:
 
     @property
     def is_taken(self) -> bool:
-        """True if a thread of this process has the lease, or is about to get it."""
+        """True if a thread of this process has the lease, or is about to acquire it."""
         return self._is_taken
 
     @contextmanager
     def turn(self, patience: float) -> Iterator[None]:
-        """Pass when it is one's turn; `LockHeld` when one thread keeps the gate for longer than that."""
+        """Wait for this thread's turn; raise `LockHeld` if one thread keeps the gate for longer than `patience` seconds."""
         self._enter(patience)
         try:
             yield
@@ -82,7 +82,7 @@ _gates_lock = threading.Lock()
 
 
 def lease_queue(uri: str) -> LeaseQueue:
-    """The gate of a lease; one for all handles of the process."""
+    """Return the gate of a lease; all handles of the process share it."""
     with _gates_lock:
         queue = _gates.get(uri)
         if queue is None:
@@ -92,29 +92,29 @@ def lease_queue(uri: str) -> LeaseQueue:
 
 @dataclass
 class Traffic:
-    """The traffic at a lease that this process has seen, by its steady clock."""
+    """The contention for a lease that this process has observed, by its monotonic clock."""
 
     waited: float = float("-inf")
-    """When it last found the lease taken by another process."""
+    """The last time that another process held the lease."""
     looked: float = float("-inf")
-    """When it last looked at the queue."""
+    """The last time that it checked the queue."""
     released: float = float("-inf")
 
     @property
     def is_crowded(self) -> bool:
-        """True if other processes wanted the lease lately."""
+        """True if other processes wanted the lease recently."""
         return time.monotonic() - self.waited < _BUSY_SECONDS
 
     @property
     def wants_look(self) -> bool:
-        """True if others may be waiting whom this process would pass by: a look costs a call to the store."""
+        """True if other processes may be waiting, so that the queue must be checked, which costs a call to the store."""
         now = time.monotonic()
         is_streak = now - self.released < _STREAK_SECONDS < now - self.looked
         return self.is_crowded or is_streak
 
 
 class TrafficLog:
-    """The traffic of the leases that were used last."""
+    """The contention for the recently used leases."""
 
     def __init__(self) -> None:
         self._known: LruCache[str, Traffic] = LruCache(_KEPT)

@@ -9,17 +9,17 @@ by the clock of the store, carried on by the finder's own steady clock. A holder
 was on this machine and has ended, need not expire.
 
 A shared lock is a marker object of its own beside the exclusive lease. Its holder writes the marker and then looks for the
-exclusive lease; the holder of the exclusive lease writes that and then looks for markers. Reads of the store see every
+exclusive lease; the holder of the exclusive lease writes it and then looks for markers. Reads of the store see every
 finished write, so at least one of the two sees the other, and steps back or waits.
 
-Processes that find a lease taken line up: each makes a ticket, a lease of its own below `_locks/queues/`, whose name begins
-with the time of the store. The first of them asks for the lease, the others wait until no earlier ticket is left. A ticket
-ends as a lease does, so a dead waiter holds up the others for its period at most; a waiter that sees no progress for a third
-of it asks for the lease, too. A process looks at the queue before it takes a free lease if it had to wait lately, and once a
-second while it takes the lease again and again; otherwise no process waits, and looking would waste a call.
+Processes that find a lease taken queue: each creates a ticket, a lease of its own below `_locks/queues/`, whose name begins
+with the time of the store. The first of them requests the lease, the others wait until no earlier ticket is left. A ticket
+expires as a lease does, so a dead waiter delays the others for its period at most; a waiter that sees no progress for a
+third of it requests the lease, too. A process checks the queue before it takes a free lease if it had to wait recently, and
+once a second while it retakes the lease repeatedly; otherwise no process waits, and the check would waste a call.
 
 A lease can be lost: a process that was stopped for longer than the period, or cut off from the store, finds that another one
-has taken over. That costs it a conflict and nothing else; exact commits and the publish keep the graph correct.
+has taken over. This only causes a conflict; exact commits and the publish keep the graph correct.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Lease:
     tag: str = ""
     turn: int = 0
     renewed: float = 0.0
-    """By the steady clock, when the last successful write of it began."""
+    """The monotonic time at which its last successful write began."""
     due: float = 0.0
-    """By the same clock, when it is to be written again."""
+    """The monotonic time of its next renewal."""
     is_over: bool = False
     """True if it was released or lost."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -78,7 +78,7 @@ class Lease:
         self.tag, self.renewed, self.due = tag, began, began + self.period / 3
 
     def text(self) -> str:
-        """The stored text. Every turn has another one, so that no two states have one tag."""
+        """The stored text, unique for each renewal, so that no two states have the same tag."""
         expires = time.time() + self.period
         entry = {"token": self.token, "turn": self.turn, "period_s": self.period, "expires_at": expires}
         return json.dumps({**entry, "owner": asdict(this_process())})
@@ -125,7 +125,7 @@ class Leases:
         return lease_queue(self._objects.uri(name)).is_taken or self._traffic.at(name).is_crowded
 
     def forget(self, key: str) -> None:
-        """Nothing is left of a released lease."""
+        """Do nothing: releasing a lease removes its object."""
 
     def _note_release(self, name: str) -> None:
         self._traffic.at(name).released = time.monotonic()
@@ -155,7 +155,7 @@ class Leases:
 
     @contextmanager
     def _ticket(self, queue: str) -> Iterator[str]:
-        """A place in a queue: a lease of one's own, named after the time at which it was made."""
+        """A place in a queue: a lease of the waiter itself, named after the time of its creation."""
         name = f"{queue}/{int(self._clock.now() * 1000):016d}-{ulid.new()}"
         with self._new(name) as ticket:
             self._try(ticket)
@@ -166,7 +166,7 @@ class Leases:
             self._release(ticket)
 
     def _await_turn(self, lease: Lease, queue: str, ticket: str, timeout: float) -> None:
-        """Take a lease when it is one's turn; `LockHeld` when one holder keeps it for too long."""
+        """Take a lease in the order of the queue; raise `LockHeld` if one holder keeps it for too long."""
         holder, deadline = self._holder(lease.name), time.monotonic() + timeout
         place = _Place()
         while True:
@@ -230,7 +230,7 @@ class Leases:
                     break
 
     def _pauses(self, deadline: float) -> Iterator[None]:
-        """Turns of waiting, ever longer; `LockHeld` after the deadline."""
+        """Sleep for growing intervals; raise `LockHeld` after the deadline."""
         pause = _FIRST_PAUSE
         while True:
             yield
@@ -246,7 +246,7 @@ class Leases:
 
     @contextmanager
     def _new(self, name: str) -> Iterator[Lease]:
-        """A lease that is taken within the block; forgotten when that fails."""
+        """Register a lease that the block takes; remove it if the block fails."""
         lease = self._lease(name)
         try:
             yield lease
@@ -282,18 +282,18 @@ class _Place:
 
     def __init__(self) -> None:
         self.ahead = ""
-        """The nearest ticket before its own."""
+        """The nearest ticket ahead of this one."""
         self.is_first = False
         self._moved = self._looked = time.monotonic()
         self._pause = _FIRST_PAUSE
 
     @property
     def seconds(self) -> float:
-        """For how long it has not moved up."""
+        """The time since it last moved up."""
         return time.monotonic() - self._moved
 
     def observe(self, ahead: str | None) -> bool:
-        """Take note of who is before it. Whether it is time to look if that one is alive."""
+        """Note the ticket ahead; return True if it is time to check whether its owner is alive."""
         now = time.monotonic()
         if ahead is None:
             self.is_first, self._pause = True, _FIRST_PAUSE
@@ -305,7 +305,7 @@ class _Place:
         return False
 
     def next_pause(self) -> float:
-        """The delay until the next look, which grows."""
+        """The growing delay until the next check."""
         pause = self._pause * random.uniform(0.5, 1.0)
         self._pause = min(self._pause * 1.5, _TURN_PAUSE if self.is_first else _LONGEST_PAUSE)
         return pause
@@ -346,7 +346,7 @@ class StoreClock:
             return self._offset + time.monotonic()
 
     def age(self, tagged: Tagged) -> float:
-        """For how long at least an object has been as it is."""
+        """Return the minimum time since an object was last changed."""
         return self.now() - tagged.modified.timestamp() - _GRAIN
 
     def _learn(self) -> None:
@@ -358,7 +358,7 @@ class StoreClock:
 
 
 class Renewals:
-    """A thread that renews leases for as long as any is held."""
+    """A thread that renews leases while any is held."""
 
     def __init__(self, objects: S3Objects) -> None:
         self._objects = objects

@@ -27,7 +27,7 @@ _TURN_SECONDS: Final = 10.0
 
 
 class LockProvider(Protocol):
-    """Locks of one graph root by their names."""
+    """The locks of one graph root, by name."""
 
     def lock(self, key: str, *, shared: bool, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold a lock, in the order of arrival; `LockHeld` when one holder keeps it for more than `patience` seconds.
@@ -43,14 +43,14 @@ class LockProvider(Protocol):
 
 
 class WriteQueueManager:
-    """Locks of one graph root."""
+    """The write queues and leases of one graph root."""
 
     def __init__(self, keeper: LockProvider) -> None:
         self._keeper = keeper
 
     @contextmanager
     def hold(self, keys: Iterable[str], *, shared: Iterable[str] = ()) -> Iterator[None]:
-        """Hold locks on all keys, taken in sorted order so that two writers never wait for each other in a circle."""
+        """Hold locks on all keys, taken in sorted order so that writers cannot deadlock."""
         if _are_off():
             yield
             return
@@ -66,7 +66,7 @@ class WriteQueueManager:
 
     @contextmanager
     def turn(self, key: str) -> Iterator[None]:
-        """Wait for a turn at work that is also correct without one: no caller is refused, and a stuck holder is passed."""
+        """Wait for a turn at work that is correct without it, too: no caller fails, and a stuck holder is overtaken."""
         with ExitStack() as stack:
             if not _are_off():
                 with suppress(LockHeld):
@@ -95,7 +95,7 @@ class WriteQueueManager:
 
     @contextmanager
     def take_over(self, operation_id: str) -> Iterator[bool]:
-        """Try to become the owner of an operation. False when its owner is alive, which is known only with leases."""
+        """Try to become the owner of an operation; return False if its owner is alive, which only leases tell."""
         if _are_off():
             yield True
             return
@@ -111,12 +111,12 @@ class WriteQueueManager:
 
 
 def _are_off() -> bool:
-    """True if writers run without leases, as if every one of them had been lost."""
+    """True if writers run without leases, as if all leases had been lost."""
     return os.environ.get(LEASES_OFF) == "off"
 
 
 def open_locks(objects: ObjectStore) -> WriteQueueManager:
-    """The locks that go with a store."""
+    """Return the locks for a store."""
     if isinstance(objects, S3Objects):
         return WriteQueueManager(Leases(objects))
     assert isinstance(objects, LocalObjects)

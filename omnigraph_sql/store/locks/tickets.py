@@ -1,6 +1,6 @@
-"""The order in which waiters of a file lock came: one ticket file each, locked by its waiter for as long as it waits.
+"""The queue of a file lock: one ticket file per waiter, locked by its waiter for as long as it waits.
 
-A waiter looks at the nearest ticket before its own and waits until that is gone. The operating system releases the
+A waiter watches the nearest ticket ahead of its own and waits until it is gone. The operating system releases the
 tickets of a dead process, so the next waiter removes them and moves up. Tickets only keep order; the lock itself decides.
 """
 
@@ -45,7 +45,7 @@ class TicketQueue:
 
     @contextmanager
     def join(self) -> Iterator[Ticket]:
-        """Wait behind everybody who waits already, until the end of the block."""
+        """Take a place at the end of the queue, until the end of the block."""
         came = time.monotonic_ns()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class TicketQueue:
             ticket.close()
 
     def _make(self, came: int) -> tuple[Path, int]:
-        """A file that this process has locked. Others may remove it before it is locked; then it is made again."""
+        """Create and lock a file. Others may remove it before it is locked; then it is created again."""
         while True:
             path = self._directory / f"{came:020d}-{os.getpid()}-{secrets.token_hex(4)}"
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -110,7 +110,7 @@ class Ticket:
             self._is_first = True
             return
         path = self._path.with_name(max(names))
-        with suppress(FileNotFoundError):  # it has just left
+        with suppress(FileNotFoundError):  # its waiter has just left
             self._ahead = path, os.open(path, os.O_RDWR)
 
     def close(self) -> None:

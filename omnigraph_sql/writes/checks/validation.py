@@ -117,7 +117,7 @@ def _at_most(column: pa.ChunkedArray, bound: int | float) -> pa.ChunkedArray:
 
 
 def _within(bound: int | float, most: int | float) -> int | float:
-    """A bound beyond every number of a column is as good as any other beyond them."""
+    """Clamp a bound that is out of range of a column: all such bounds are equivalent."""
     return max(-most, min(bound, most))
 
 
@@ -295,7 +295,7 @@ def _endpoint_finding(key: str, edge: EdgeType, end: str, node: str, rows: pa.Ta
 
 
 def _dangling(image: PendingGraph, delta: TableDelta, edge: EdgeType, end: str) -> Iterator[CheckFinding]:
-    """Edges that stay although one of their nodes goes."""
+    """Find edges that remain although one of their nodes is removed."""
     key = TableKey.of_edge(edge.name)
     node = TableKey(delta.table_key).name
     hint = "the edge would lose its node; remove or replace it in the same write"

@@ -1,4 +1,4 @@
-"""Rows of a load that other processes have written, part by part, and that wait to be published."""
+"""Parts of a distributed load: rows that other processes have written and that are not published yet."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class PartRows:
         schema = pa.schema([self.schema.field(name) for name in names])
         start = 1
         for part in self.parts:
-            # Without a column there would be no telling how many rows there are.
+            # A batch without columns has no number of rows.
             for batch in self._stored(part, stored or ["id"]):
                 added = {
                     AT: pa.array(np.arange(start, start + batch.num_rows)),

@@ -28,7 +28,7 @@ from omnigraph_sql.writes.load.staged_load import check_load_id
 from omnigraph_sql.writes.readers.model import RecordPlace
 
 SOURCE_COLUMN: Final = "__source"
-"""The column that says what a row came from; it is no property."""
+"""The column with the origin of each row; it is no property."""
 ABORTED: Final = "aborted"
 """The mark of a load that was given up, for tasks that still work on it."""
 BEGUN: Final = "remote.json"

@@ -1,4 +1,4 @@
-"""Rows that an operation holds: in memory up to a budget, beyond it in one file that vanishes with the process.
+"""The spool of an operation: rows in memory up to a budget, and beyond it in a temporary file without a name.
 
 Columns are kept apart in the file, so reading some of them costs only those. What does not fit into memory is looked at in
 parts: rows whose key columns are equal always fall into the same part, so every part can be checked on its own.
@@ -189,7 +189,7 @@ def parts_of(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:
 
 
 def are_distinct(rows: pa.Table) -> bool:
-    """True if rows without nulls are certainly all different. A few times in a lifetime they are, and this says no."""
+    """True if rows without nulls are certainly distinct. A few times in a lifetime they are, and this says no."""
     if rows.num_rows < 2:
         return True
     words = np.concatenate([_mixed(batch.columns) for batch in rows.to_batches()])

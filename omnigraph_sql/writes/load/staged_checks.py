@@ -45,7 +45,7 @@ _NUMBERED_ANEW = {
     "created_at_version_meta": None,
     "last_updated_at_version_meta": None,
 }
-"""What a commit gives a new fragment: a number among those of its table, and what follows from it for its rows."""
+"""The members of a new fragment that its commit assigns: its number, and the row metadata derived from it."""
 
 
 def base_snapshot(store: GraphStore, staged: StagedLoad) -> Snapshot:
@@ -132,7 +132,7 @@ def _check_values(store: GraphStore, key: str, rows: RowSource) -> None:
 
 
 def _rows(store: GraphStore, snapshot: Snapshot, table: StagedTable, workspace: Workspace) -> RowSource:
-    """The rows of a table, wherever they wait."""
+    """Read the staged rows of a table."""
     if table.spool is not None:
         return _put(_waiting(store, snapshot, table), table_schema(store.type_of(table.table_key)), workspace)
     staged = _checked(store, snapshot, table)
@@ -156,7 +156,7 @@ def _rows(store: GraphStore, snapshot: Snapshot, table: StagedTable, workspace: 
 
 
 def _waiting(store: GraphStore, snapshot: Snapshot, table: StagedTable) -> pa.RecordBatchReader:
-    """Rows that wait outside of their table, because the branch has none of its own yet."""
+    """Read rows that are staged outside of their table, because the branch has not forked it yet."""
     assert table.spool is not None
     if not needs_fork(snapshot, snapshot.entry(table.table_key)):
         raise BadRequest(f"the rows of {table.table_key} wait for a fork that is not needed", hint=_HINT)

@@ -86,7 +86,7 @@ class StagedLoad:
     base: SnapshotRef
     """The snapshot that it was validated against."""
     mode: str
-    """How it treats what is there: `append`, `merge` or `overwrite`."""
+    """The mode of the load: `append`, `merge` or `overwrite`."""
     tables: tuple[StagedTable, ...]
     """The tables that it changes, with their files."""
     reads: tuple[str, ...]

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.id_lookup import positions_of_ids
 from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.storage.version_difference import rows_at
 from omnigraph_sql.writes.checks.pending_graph import TableRows, plain, probe
 from omnigraph_sql.writes.distributed.parts import PartRows
 from omnigraph_sql.writes.load.spool import Workspace, divide, part_count
@@ -25,7 +27,7 @@ _PIECE_BYTES: Final = 64 << 20
 
 
 def stage_upsert(storage: TableStorage, handle: SnapshotHandle, rows: TableRows, operation_id: str) -> StagedHandle:
-    """Rows whose id exists replace the row that has it, the others are inserted. Ids must be distinct."""
+    """Stage an upsert: rows replace those with the same ids, the others are inserted. Ids must be distinct."""
     count = part_count(rows.nbytes)
     stage = storage.stage_rows(handle)
     with Workspace() as workspace:
@@ -38,6 +40,26 @@ def stage_upsert(storage: TableStorage, handle: SnapshotHandle, rows: TableRows,
             met = _met(mine.table(), theirs.table())
             stage.change(met.changed, plain(met.replaced.column("_rowid")), plain(met.replaced.column("_rowaddr")))
             stage.add(met.added)
+    return stage.finish(operation_id)
+
+
+def stage_few(storage: TableStorage, handle: SnapshotHandle, rows: pa.Table, operation_id: str) -> StagedHandle:
+    """As `stage_upsert`, of rows that are looked up one by one."""
+    met = merge_rows(storage, handle, storage.count(handle), rows)
+    stage = storage.stage_rows(handle)
+    stage.change(met.changed, plain(met.replaced.column("_rowid")), plain(met.replaced.column("_rowaddr")))
+    stage.add(met.added)
+    return stage.finish(operation_id)
+
+
+def stage_removal(storage: TableStorage, handle: SnapshotHandle, ids: pa.Array, operation_id: str) -> StagedHandle:
+    """Remove the rows with these ids."""
+    positions = positions_of_ids(storage, handle, ids)
+    if positions is None:
+        return storage.stage_delete(handle, ids, operation_id)
+    stage = storage.stage_rows(handle)
+    for batch in rows_at(storage, handle, ["_rowaddr"], positions):
+        stage.remove(batch.column(0))
     return stage.finish(operation_id)
 
 
@@ -59,7 +81,7 @@ def stage_parts(storage: TableStorage, handle: SnapshotHandle, held: PartRows, o
 
 
 def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows in portions that fit into memory, each as long as one look through the ids of a table is worth."""
+    """Yield rows in portions that fit into memory; a portion is large enough for one scan of the table's ids."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -77,7 +99,7 @@ class MergedRows:
     """Rows of an upsert, and what they meet in the table."""
 
     changed: pa.Table
-    """Those whose id is there."""
+    """The rows whose ids exist."""
     added: pa.Table
     replaced: pa.Table
     """The row ids and addresses of the rows that have these ids, in the order of `changed`."""

@@ -65,18 +65,18 @@ def plan_merge(frame: MergeFrame, resolution: MergeResolution, *, by_column: boo
         key = type_key(type_)
         if frame.touches(key):
             decider.decide_rows(key, by_column=by_column)
-    taken = decider.decide_relations()
+    taken = list(decider.decide_relations())
     if not decider.open:
         decider.decide_image()
     if not decider.open:
         resolution.check_used()
     plan = MergePlan(frame=frame, conflicts=ordered(decider.open), taken=tuple(taken), resolved=decider.resolved)
-    for key, states in frame.states.items():
+    for table_key, states in frame.states.items():
         present = states.ours.is_present
         put = states.is_put
         counts = (int((put & ~present).sum()), int((put & present).sum()), int(states.is_removed.sum()))
         if any(counts):
-            plan.counts[key] = TypeChanges(inserts=counts[0], updates=counts[1], deletes=counts[2])
+            plan.counts[table_key] = TypeChanges(inserts=counts[0], updates=counts[1], deletes=counts[2])
     return plan
 
 

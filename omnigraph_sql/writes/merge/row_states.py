@@ -45,7 +45,7 @@ class Side:
     @property
     def is_present(self) -> Mask:
         """Which rows the side has."""
-        return np.where(self.is_changed, self.new != ABSENT, self.old != ABSENT)
+        return np.asarray(np.where(self.is_changed, self.new != ABSENT, self.old != ABSENT))
 
     def columns(self, storage: TableStorage, names: Sequence[str], rows: Rows) -> pa.Table:
         """Columns of rows that the side has, in their order. For few rows."""
@@ -231,7 +231,9 @@ def row_conflicts(storage: TableStorage, states: RowStates, *, by_column: bool) 
     both = np.flatnonzero(states.ours.is_changed & states.theirs.is_changed)
     ours, theirs = states.ours.is_present[both], states.theirs.is_present[both]
     is_old = states.ours.old[both] != ABSENT
-    rows, kinds, properties = [], [], []
+    rows: list[int] = []
+    kinds: list[str] = []
+    properties: list[tuple[str, ...]] = []
     for row in both[ours != theirs].tolist():
         rows.append(row)
         kinds.append("DeleteVsUpdate")
@@ -258,7 +260,7 @@ def _divergent(
         chosen = rows[part]
         ours, theirs = (side.columns(storage, names, chosen) for side in (states.ours, states.theirs))
         differs = {name: ~equal_column(ours, theirs, name) for name in names}
-        open_ = differs
+        open_, theirs_edits = differs, differs
         if by_column and states.base is not None:
             base = gathered(storage, states.base, names, states.ours.old[chosen])
             ours_edits = {name: ~equal_column(base, ours, name) for name in names}

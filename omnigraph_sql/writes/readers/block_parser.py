@@ -1,4 +1,4 @@
-"""The fast way: lines of one type at a time through Arrow's JSON reader.
+"""The fast parser: parses the lines of one type at a time with Arrow's JSON reader.
 
 Arrow reads what the rules of the records allow and a little more, and it refuses some of what they allow. So nothing is
 refused here: a line is either taken over, when there is no doubt about it, or left to the exact way. What Arrow would let
@@ -39,7 +39,7 @@ _SAMPLE = 32
 _MEMBERS = {"src": "from", "dst": "to"}
 _EXACT_FLOAT = float(2**53)
 _ENDS = (b"}\n", b"}\r\n")
-# An escape that stands for an ASCII character: the only way to write the name of a member differently.
+# An escaped ASCII character: the only other notation of a member's name.
 _HIDDEN_NAME = r"\\u00[2-7]"
 
 
@@ -127,7 +127,7 @@ class BlockParser:
         return BlockOutcome([rest] if len(kept) else [], [*parsed.refused, taken.take(doubtful)])
 
     def _divide(self, lines: Lines, parsed: _Parsed) -> None:
-        """Corner the lines that Arrow refuses, so that the others need not go the exact way."""
+        """Isolate the lines that Arrow rejects by bisection, so that the exact parser gets only those."""
         if len(lines) <= _SMALLEST:
             parsed.refused.append(lines)
             return
@@ -266,7 +266,7 @@ def _explicit_null_pattern(layout: Layout) -> str:
 
 
 def _with_plain_ends(lines: Lines) -> tuple[Lines, Lines]:
-    """The lines that end with a closing brace, and the others."""
+    """Split lines into those that end with a closing brace, and the others."""
     ends = pc.ends_with(lines.texts, _ENDS[0])
     if not pc.all(ends).as_py():
         ends = pc.or_(ends, pc.ends_with(lines.texts, _ENDS[1]))

@@ -35,7 +35,7 @@ _INSTANT_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0
 
 @dataclass(frozen=True)
 class Flaw:
-    """Rows whose values do not fit, and what is to be said about each."""
+    """Rows whose values do not fit, with a message for each."""
 
     rows: Rows
     explain: Explain
@@ -52,7 +52,7 @@ class Cast:
 def cast(array: pa.Array, type_: PropType, limits: ReaderLimits) -> Cast:
     """The column as one of the property's type; raises `Complaint` when its own type rules that out."""
     array = plain(array)
-    if array.null_count == len(array):  # whatever its type: there is no value it could be wrong for
+    if array.null_count == len(array):  # whatever its type: it has no values
         return Cast(pa.nulls(len(array), arrow_type(type_)))
     if type_.is_vector:
         return _vectors(array, type_, limits)
@@ -64,7 +64,7 @@ def cast(array: pa.Array, type_: PropType, limits: ReaderLimits) -> Cast:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The array without the clothes that carry no meaning here: extension types, dictionaries, run ends, views."""
+    """Return the array in plain form: without extension types, dictionaries, run-end encoding and views."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
@@ -195,7 +195,7 @@ def _days(array: pa.Array) -> pa.Array:
 
 
 def _midnights(array: pa.Array) -> Cast:
-    """Instants as days, when no time of day is lost."""
+    """Convert instants to days; a time of day other than midnight is a flaw."""
     moments, flaws = _milliseconds(array)
     floored = _floored(moments, _DAY_MS)
     exact = pc.equal(_modulo(_ticks(array), _DAY_MS // 1000 * _per_second(array.type)), 0).fill_null(True)
@@ -289,7 +289,7 @@ def _is_list(type_: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class _Taken:
-    """A list column taken apart: elements of the lists that are there, and how many each row has."""
+    """A list column, split into the elements of its non-null lists and the length of each row."""
 
     elements: pa.Array
     lengths: npt.NDArray[np.int64]
@@ -305,7 +305,7 @@ class _Taken:
         return np.unique(self.owners[_indices(elements)])
 
     def flaws(self, flaws: Sequence[Flaw]) -> tuple[Flaw, ...]:
-        """Flaws of elements as flaws of their rows; each row speaks of its first."""
+        """Convert flaws of elements to flaws of their rows; each row reports its first one."""
         of_rows: list[Flaw] = []
         for flaw in flaws:
             rows, first = np.unique(self.owners[flaw.rows], return_index=True)
@@ -382,7 +382,7 @@ def _blobs(array: pa.Array, limits: ReaderLimits) -> Cast:
 
 
 def by_hand(values: pa.Array, array: pa.Array, chosen: pa.BooleanArray, one: One) -> Cast:
-    """The values with those of the chosen rows made by `one` from the array; what it refuses is a flaw."""
+    """Replace the values of the chosen rows by those that `one` computes; a `Complaint` of it is a flaw."""
     rows = _indices(chosen.fill_null(False))
     if not len(rows):
         return Cast(values)
@@ -439,5 +439,5 @@ def _where(mask: npt.NDArray[np.bool_]) -> Rows:
 
 
 def rows_of(flaws: Sequence[Flaw]) -> Rows:
-    """Every row with a flaw, in order."""
+    """Return the rows with flaws, in order."""
     return np.unique(np.concatenate([flaw.rows for flaw in flaws])) if flaws else np.empty(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""How tables are read: the spelling of CSV files, and what becomes of columns that a type does not have."""
+"""Options of tables: the format of CSV files, and the treatment of columns that are not properties."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHARACTERS: Final = ("delimiter", "quote", "escape")
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How the tables of a load are read."""
+    """The options of the tables of a load."""
 
     csv: Mapping[str, Any] = field(default_factory=dict)
     skips_extra: bool = False

@@ -47,7 +47,7 @@ class Layout:
     """Of an edge: the types of the keys that `src` and `dst` name, where a key is one property that is no text."""
 
     def end_kind(self, end: str) -> str:
-        """What the value of an end must be, for messages."""
+        """Return the expected value of an end, for messages."""
         return f"of type {self.ends[end].scalar} or a string" if end in self.ends else "a string"
 
     def requires(self, prop: Property) -> bool:
@@ -104,7 +104,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class LayoutPart:
-    """Some rows of a table: values of the right types, ids only where they are given or follow from a key."""
+    """Rows of a table: values of the right types, and ids only where they are given or derived from a key."""
 
     lines: npt.NDArray[np.int64]
     columns: Mapping[str, pa.Array]
@@ -159,7 +159,7 @@ def with_key_ids(layout: Layout, columns: Mapping[str, pa.Array]) -> dict[str, p
 
 
 def to_batch(layout: Layout, parts: Sequence[LayoutPart]) -> TableBatch:
-    """One batch from parts of a table, in the order of their lines, with every id filled in."""
+    """Combine parts of a table into one batch, in the order of their lines, with all ids filled in."""
     lines = np.concatenate([part.lines for part in parts])
     columns = {name: _joined([part.columns[name] for part in parts]) for name in layout.schema.names}
     if len(parts) > 1:

@@ -1,6 +1,6 @@
-"""The exact way: one line at a time, every rule checked, every refusal in words.
+"""The exact parser: one line at a time, with every rule checked and a message for every error.
 
-The fast way hands over whatever it is not sure about, so this one has the last word.
+The fast parser passes on all lines that it does not fully understand, so this one decides.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class RecordPlace:
     unit: str
     """`line` or `row`."""
     number: int | None
-    """None where records are not counted, because several tasks read a file at once."""
+    """None if records are not counted, because several tasks read one file."""
     source: str | None = None
     """The file, where places distinguish files."""
 
@@ -48,7 +48,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Origin:
-    """A file whose records are among others."""
+    """A file of several that are read in sequence."""
 
     source: str
     unit: str

@@ -21,7 +21,7 @@ from omnigraph_sql.writes.readers.line_parser import FaultyRecord, RecordRows, i
 from omnigraph_sql.writes.readers.model import Counted, Faults, OnReject, ReaderLimits, TableBatch
 from omnigraph_sql.writes.readers.sources import Block, blocks, record_source, source_name
 
-# The way most records begin. What begins otherwise goes the exact way.
+# The beginning of most records. The exact parser gets all others.
 _OPENING = re.compile(rb'[ \t]*\{[ \t]*"(type|edge)"[ \t]*:[ \t]*"([A-Za-z0-9_]+)"')
 _MOST_OPENINGS = 256
 _WORTH_IT = 64
@@ -132,7 +132,7 @@ class RecordReader:
         return self._fast[layout.key]
 
     def _grouped(self, lines: Lines) -> tuple[list[tuple[Layout, Lines]], list[Lines]]:
-        """The lines whose beginnings name their type, by type, and the others."""
+        """Group the lines whose beginnings name their type by type; the others are returned separately."""
         masks: dict[str, tuple[Layout, npt.NDArray[np.bool_]]] = {}
         rest = np.ones(len(lines), dtype=np.bool_)
         rest &= np.asarray(pc.binary_length(lines.texts)) <= self._limits.structural_characters
@@ -204,7 +204,7 @@ def _claim(
     rest: npt.NDArray[np.bool_],
     masks: dict[str, tuple[Layout, npt.NDArray[np.bool_]]],
 ) -> None:
-    """Give the lines that begin so and belong to nobody yet to a type."""
+    """Assign the unassigned lines with this beginning to a type."""
     mask = np.asarray(pc.starts_with(lines.texts, opening)) & rest
     if mask.any():
         rest &= ~mask

@@ -166,7 +166,7 @@ def _filled(file: Any, size: int, name: str) -> bytes:
 
 
 def _from_lines(lines: Iterable[Any], size: int) -> Iterator[bytes]:
-    """Lines with or without their ends, gathered until they are worth a block."""
+    """Collect lines, with or without line ends, into blocks."""
     gathered: list[bytes] = []
     held = 0
     for line in _lines(lines):
@@ -188,7 +188,7 @@ def _from_lines(lines: Iterable[Any], size: int) -> Iterator[bytes]:
 
 
 def _lines(lines: Iterable[Any]) -> Iterator[Any]:
-    """What a collection or generator of the caller's gives; one that fails is input that cannot be read."""
+    """Yield the items of a collection or generator of the caller; its exceptions become errors about unreadable input."""
     try:
         yield from lines
     except OmnigraphError:

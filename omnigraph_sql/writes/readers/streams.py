@@ -35,7 +35,7 @@ class WrongWidth:
 AT_COLUMN: Final = "__at"
 """The number of a placed row."""
 FLAW_COLUMNS: Final = ("__rule", "__column", "__value")
-"""What is wrong with a placed row as its source has it: the rule it breaks (null if none), where, and what is there."""
+"""The fault of a row in its source: the rule that it breaks (null if none), the place, and the value."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class TableStream:
     """True if rows bring their numbers along, as `PlacedTable` has them."""
 
     def tables(self, batch_bytes: int, most_rows: int) -> Iterator[pa.Table]:
-        """The pieces, joined or cut to a size that is worth the work and fits into memory."""
+        """Yield the pieces, merged or split to an efficient size that fits into memory."""
         most_rows = min(most_rows, _ROWS)
         gathered: list[pa.RecordBatch] = []
         rows = size = 0

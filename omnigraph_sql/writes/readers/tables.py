@@ -81,7 +81,7 @@ def type_named(catalog: Catalog, name: str) -> NodeType | EdgeType:
 
 
 def check_table(name: str, source: Any, catalog: Catalog, *, computes: bool = False) -> None:
-    """Raise what `read_tables` would about a whole table, whatever its rows are. Reads none of them."""
+    """Raise the errors of `read_tables` that do not depend on rows. Reads no rows."""
     layout = _layout(Layouts(catalog, computes=computes), name)
     with opened(source, layout.key, [*layout.properties, "id", "src", "dst"]) as stream:
         _TableReader(layout, stream, Faults(None, ROWS, None), DEFAULT_LIMITS).check()
@@ -241,7 +241,7 @@ class _TableReader:
         column = table.column(self._columns[name])
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         with readable(self._layout.key):
-            array.validate(full=True)  # other programs made it; a text may be none
+            array.validate(full=True)  # another program made it: texts may be invalid UTF-8
         return array
 
     def _cast(self, array: pa.Array, name: str, type_: PropType) -> Cast:
@@ -280,7 +280,7 @@ class _TableReader:
         return make
 
     def _texts(self, table: pa.Table, name: str) -> pa.StringArray:
-        """Ids or endpoints, all null when there is no such column."""
+        """Return ids or endpoints; all are null without such a column."""
         if name not in self._columns:
             return pa.nulls(table.num_rows, pa.string())
         try:

@@ -1,4 +1,4 @@
-"""How a kernel is compiled: at its first call, without the interpreter lock, and kept for the next process."""
+"""Compilation of kernels: at the first call, without the interpreter lock, and cached for other processes."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _settings: Any = config
 
 
 def kernel(function: Function) -> Function:
-    """Compiles a loop; arithmetic is done exactly as written.
+    """Decorator: compile a loop, with arithmetic exactly as written.
 
-    A kernel may call kernels of its own module only: what is kept is checked against the time of its own file.
+    A kernel may call kernels of its own module only: cached code is invalidated by the time of its own file.
     """
     return _compiled(function)
 
 
 def reordering_kernel(function: Function) -> Function:
-    """As `kernel`, but the order of floating-point operations is left to the compiler, for estimates."""
+    """Decorator: as `kernel`, but the compiler may reorder floating-point operations. For estimates."""
     return _compiled(function, fastmath=REORDERING)
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    options = {"nogil": True, "error_model": "numpy", **options}  # a division by zero gives infinity or no number
+    options = {"nogil": True, "error_model": "numpy", **options}  # a division by zero gives infinity or NaN
     try:
         made = njit(function, cache=True, **options)
-    except RuntimeError:  # neither the place of the source nor the user's cache directory can be written
+    except RuntimeError:  # neither the directory of the source nor the user's cache is writable
         made = _compiled_elsewhere(function, options)
     return made  # type: ignore[no-any-return]
 
 
 def _compiled_elsewhere(function: Function, options: dict[str, Any]) -> Any:
-    """Compiled code in the cache directory of omnigraph, if there is one; else compiled for this process alone."""
+    """Compile with the cache directory of omnigraph, if there is one; else for this process alone."""
     directory, before = os.environ.get("OMNIGRAPH_CACHE_DIR"), _settings.CACHE_DIR
     if directory:
-        _settings.CACHE_DIR = os.path.join(directory, "kernels")  # where a function is cached is decided when it is wrapped
+        _settings.CACHE_DIR = os.path.join(directory, "kernels")  # the wrapper decides where a function is cached
         try:
             return njit(function, cache=True, **options)
         except (RuntimeError, OSError):
