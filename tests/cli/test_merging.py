@@ -161,7 +161,7 @@ def test_decisions_on_standard_input(divergent: Path) -> None:
         ("d.yaml", "Port: {7: ours}", "where the text of an id is expected"),
         ("d.yaml", "Port: mine", "takes `ours` or `theirs`"),
         ("d.yaml", "Prot: ours", "no kind of conflict `Prot`"),
-        ("d.yaml", "- {type: Port, id: NLRTM, take: ours}", "there is no conflict"),
+        ("d.yaml", "Port: {BEANR: ours, NLRTM: ours}", "there is no conflict"),
         ("d.yaml", b"\xff\xfe", "is not UTF-8"),
         ("missing/d.yaml", None, "does not exist"),
     ],

@@ -83,6 +83,8 @@ BASELINES: dict[str, _Words] = {
     "ogsql branch create": lambda world: [str(world.uri), world.name()],
     "ogsql branch delete": lambda world: [str(world.uri), _branch(world)],
     "ogsql branch list": lambda world: [str(world.uri)],
+    "ogsql branch merge": lambda world: [str(world.uri), _branch(world)],
+    "ogsql cherry-pick": lambda world: [str(world.uri), _written(world)],
     "ogsql changes baseline": lambda world: [str(world.uri)],
     "ogsql changes poll": lambda world: [str(world.uri)],
     "ogsql cleanup": lambda world: [str(world.uri), "--keep", "5"],
@@ -91,6 +93,7 @@ BASELINES: dict[str, _Words] = {
     "ogsql commit show": lambda world: [str(world.uri), world.graph.snapshot().commit_id],
     "ogsql compile": lambda world: _FILES,
     "ogsql completion": lambda world: ["bash"],
+    "ogsql copy": lambda world: [str(world.uri), str(world.root / world.name())],
     "ogsql diff": lambda world: [str(world.uri), "main", "main"],
     "ogsql embed": lambda world: ["ports.jsonl", "--schema", "ports.pg", "--clean"],
     "ogsql ensure-indices": lambda world: [str(world.uri)],
@@ -107,6 +110,8 @@ BASELINES: dict[str, _Words] = {
     "ogsql pipeline validate": lambda world: ["pipeline.yaml", "--engine", "local"],
     "ogsql query": lambda world: [str(world.uri), "-e", READ],
     "ogsql recovery list": lambda world: [str(world.uri)],
+    "ogsql restore": lambda world: [str(world.uri), "main"],
+    "ogsql revert": lambda world: [str(world.uri), _written(world)],
     "ogsql schema plan": lambda world: ["ports.pg", "--from", "ports.pg"],
     "ogsql shell": lambda world: [str(world.uri)],
     "ogsql snapshot": lambda world: [str(world.uri)],
@@ -120,6 +125,7 @@ BASELINES: dict[str, _Words] = {
 CHANGING = {
     *("branch create", "branch delete", "cleanup", "ensure-indices", "ingest", "init", "load", "mutate"),
     *("pipeline run", "shell", "tag create", "tag delete"),
+    *("branch merge", "cherry-pick", "copy", "restore", "revert"),
 }
 _STATUSES = {0, 1, 2, 4, 5, 6, 7, 8, 141}
 _DRAINED = b"select 1;\n"
@@ -129,6 +135,13 @@ def _branch(world: World) -> str:
     name = world.name()
     world.graph.create_branch(name)
     return name
+
+
+def _written(world: World) -> str:
+    """A commit that can be taken back."""
+    commit = world.graph.load(world.record(), mode="merge").commit
+    assert commit is not None
+    return commit.graph_commit_id
 
 
 def _tag(world: World) -> str:

@@ -157,6 +157,7 @@ def _request(world: World) -> Arguments:
 _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "answer": _request,
     "attach": lambda world: {"session": _session(world), "alias": world.name()},
+    "branch_infos": _none,
     "baseline": lambda world: {"kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
     "branches": _none,
     "changes": lambda world: {"start": "beginning", "kinds": ["node"], "types": ["Port"], "ops": ["insert"], "limit": 10},
@@ -170,7 +171,8 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
         "ops": ["insert"],
         "limit": 10,
     },
-    "commits": _none,
+    "commits": lambda world: {"limit": 3, "after": world.graph.snapshot().commit_id},
+    "copy": lambda world: {"target": world.root / world.name(), "whole": False},
     "create_branch": lambda world: {"name": world.name()},
     "damaged_branches": _none,
     "datafusion": lambda world: {"memory_limit": 1 << 28},
@@ -197,7 +199,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
         "memory_limit": 1 << 28,
         "engine": "datafusion",
     },
-    "export": lambda world: {"types": ["Port"]},
+    "export": lambda world: {"types": ["Port"], "with_schema": False},
     "foreign": _none,
     "history_of": lambda world: {"type_name": "Port"},
     "ingest": lambda world: {"data": world.record(), "branch": "main", "mode": "merge"},
@@ -247,8 +249,8 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "use_queries": lambda world: {"files": world.work / "ports.gq"},
 }
 _READS = {
-    "answer", "attach", "baseline", "branches", "changes", "commit", "commit_changes", "commits", "damaged_branches",
-    "datafusion", "diff", "duckdb", "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published",
+    "answer", "attach", "baseline", "branch_infos", "branches", "changes", "commit", "commit_changes", "commits",
+    "damaged_branches", "datafusion", "diff", "duckdb", "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published",
     "query", "recoveries", "register", "result_schema", "snapshot", "sql", "tags", "unregister", "use_checks", "use_project",
     "use_queries",
 }  # fmt: skip
