@@ -142,6 +142,9 @@ ELSEWHERE = {
     "cleanup.resolve_branch_snapshot",
     "cleanup.reconcile_fork",
     "cleanup.table_gc",
+    "merge.post_authority_capture",
+    "merge.between_tables",
+    "merge.post_effects_pre_publish",
 }
 """Failpoints with tests of their own, below or in the files beside and under tests/invariants, pipeline and spark."""
 
