@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
@@ -321,8 +322,47 @@ OPERATIONS: dict[str, Callable[[og.Graph], object]] = {
     "tag": lambda graph: graph.tag("v1", actor="op"),
     "delete_tag": lambda graph: graph.delete_tag("v0"),
     "branch_from_the_past": lambda graph: graph.create_branch("new", "main@1"),
+    "branch_merge": lambda graph: graph.merge("draft", actor="op", message="both"),
+    "branch_merge_down": lambda graph: graph.merge("main", "draft", actor="op", message="both"),
+    "revert": lambda graph: graph.revert(commit_called(graph, "mistake"), actor="op"),
+    "pick": lambda graph: graph.cherry_pick(commit_called(graph, "wanted", "draft"), actor="op"),
+    "restore": lambda graph: graph.restore(commit_called(graph, "seed"), actor="op"),
     "stubborn": lambda graph: stubborn(graph, OPERATIONS["many"]),
 }
+
+
+def commit_called(graph: og.Graph, message: str, branch: str = "main") -> str:
+    """The newest commit of a branch with a message."""
+    return next(commit.graph_commit_id for commit in graph.commits(branch) if commit.message == message)
+
+
+def diverged(root: Place) -> og.Graph:
+    """Main and a branch, each with changes of its own in every table, and with a table, a view and a schema."""
+    graph = og.init(root, SCHEMA, actor=ACTOR)
+    graph.tables().create_table("main", "orders", pa.table({"n": [1, 2]}))
+    graph.load(SEED, mode="append", message="seed")
+    graph.create_branch("draft")
+    wanted = [
+        node("Person", name="ann", age=31),
+        node("Person", name="cleo"),
+        node("Team", slug="blue"),
+        edge("Knows", "cleo", "ann", id="k2"),
+        edge("Member", "cleo", "blue", id="m2"),
+    ]
+    graph.load(wanted, mode="merge", branch="draft", message="wanted")
+    drafts = graph.tables("draft")
+    drafts.append("main", "orders", pa.table({"n": [3]}))
+    drafts.create_table("staging", "fees", pa.table({"n": [7]}))
+    drafts.define_view("main", "seen", "select 1 as n", dialect="duckdb", columns=["n"])
+    mistake = [
+        node("Person", name="bob", age=41),
+        node("Person", name="dora"),
+        node("Team", slug="green"),
+        edge("Knows", "dora", "ann", id="k3", since=1),
+        edge("Member", "dora", "green", id="m3"),
+    ]
+    graph.load(mistake, mode="merge", message="mistake")
+    return graph
 
 
 def stubborn(graph: og.Graph, operation: Callable[[og.Graph], object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -10,6 +11,7 @@ from omnigraph_sql.choices import LoadMode
 from tests.simulation.merging import Decisions, Side
 from tests.simulation.model import (
     AppendRows,
+    Change,
     CreateBranch,
     CreateTable,
     DefineView,
@@ -41,9 +43,9 @@ MODES: tuple[LoadMode, ...] = ("append", "merge", "merge", "overwrite")
 def draw(random: Random, model: Model) -> Operation:
     kinds: list[tuple[int, Callable[[Random, Model], Operation]]] = [
         (30, _load),
-        (12, lambda random, model: Insert(_branch(random, model), random.choice(PEOPLE), random.choice([None, 1, 2]))),
-        (10, lambda random, model: SetAge(_branch(random, model), random.choice(PEOPLE), random.randrange(100))),
-        (8, lambda random, model: Remove(_branch(random, model), random.choice(PEOPLE))),
+        (12, _insert),
+        (10, _set_age),
+        (8, _remove),
         (8 if len(model.branches) > 2 else 24, _branch_off),
         (3, lambda random, _: DeleteBranch(random.choice(BRANCHES))),
         (27, _relational),
@@ -64,6 +66,18 @@ def _branch(random: Random, model: Model) -> str:
     return random.choice(["main", *sorted(model.branches)])
 
 
+def _insert(random: Random, model: Model) -> Insert:
+    return Insert(_branch(random, model), random.choice(PEOPLE), random.choice([None, 1, 2]))
+
+
+def _set_age(random: Random, model: Model) -> SetAge:
+    return SetAge(_branch(random, model), random.choice(PEOPLE), random.randrange(100))
+
+
+def _remove(random: Random, model: Model) -> Remove:
+    return Remove(_branch(random, model), random.choice(PEOPLE))
+
+
 def _load(random: Random, model: Model) -> Load:
     branch = _branch(random, model)
     here = model.branches[branch]
@@ -77,6 +91,24 @@ def _load(random: Random, model: Model) -> Load:
         if random.random() < chance:
             records += _edges(random, edge, [*sorted(here["Person"]), *people])
     return Load(branch, mode, tuple(records or [Record("Person", random.choice(PEOPLE), 9)]))
+
+
+def edit(random: Random, model: Model, branch: str) -> Change:
+    """A sound change of one branch, which publishes a commit."""
+    alone = replace(model, branches={"main": model.branches[branch]})
+    kinds: list[Callable[[Random, Model], Change]] = [_load, _insert, _set_age, _remove, _relational]
+    while True:
+        (kind,) = random.choices(kinds, [40, 10, 20, 12, 18])
+        change = replace(kind(random, alone), branch=branch)
+        with suppress(Refused):
+            if model.after(change).commits != model.commits:
+                return change
+
+
+def merge(random: Random, model: Model, source: str, target: str) -> Merge:
+    """A merge with decisions about some of its conflicts."""
+    operation = Merge(source, target)
+    return replace(operation, decisions=_decisions(random, model, operation))
 
 
 def _merge(random: Random, model: Model) -> Merge:
@@ -134,10 +166,10 @@ def _edges(random: Random, edge: str, people: list[str]) -> list[Record]:
     return [Record(edge, f"{edge[0]}{key}", ends=(random.choice(start), random.choice(end))) for key in keys]
 
 
-def _relational(random: Random, model: Model) -> Operation:
+def _relational(random: Random, model: Model) -> Change:
     branch, name = _branch(random, model), random.choice(TABLES)
     numbers = tuple(random.sample(range(10), random.randrange(1, 4)))
-    possible: list[Operation] = [
+    possible: list[Change] = [
         CreateTable(branch, name, numbers, replace=random.random() < 0.5),
         CreateTable(branch, name, numbers, replace=False),
         AppendRows(branch, name, numbers),

@@ -152,24 +152,9 @@ class Restore:
     branch: str
 
 
-Operation = (
-    Load
-    | Insert
-    | SetAge
-    | Remove
-    | CreateBranch
-    | DeleteBranch
-    | CreateTable
-    | AppendRows
-    | DeleteRows
-    | DefineView
-    | Rename
-    | Drop
-    | Merge
-    | Revert
-    | Pick
-    | Restore
-)
+Change = Load | Insert | SetAge | Remove | CreateTable | AppendRows | DeleteRows | DefineView | Rename | Drop
+"""A change of the rows or relations of one branch."""
+Operation = Change | CreateBranch | DeleteBranch | Merge | Revert | Pick | Restore
 
 
 @dataclass(frozen=True)
