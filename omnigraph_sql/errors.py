@@ -185,6 +185,7 @@ class ValidationFailed(OmnigraphError):
 ConflictReason: TypeAlias = Literal[
     "aborted",
     "branch replaced",
+    "closed",
     "commit",
     "contention",
     "damaged",
@@ -204,6 +205,7 @@ ConflictReason: TypeAlias = Literal[
     "schema apply",
     "schema changed",
     "schema contract",
+    "table changed",
     "undone",
     "unknown table",
 ]
