@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.graph.checks import DataCheck
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
+    from omnigraph_sql.graph.transactions import Transaction
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
     from omnigraph_sql.maintenance.indexes import PendingIndex
@@ -1044,6 +1045,56 @@ class Graph:
         from omnigraph_sql.writes import branches as branch_writes
 
         branch_writes.delete_branch(self._store, name)
+
+    @checked(engine=text)
+    def transaction(
+        self,
+        branch: str = MAIN,
+        *,
+        message: str | None = None,
+        engine: EngineName = "datafusion",
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+        checks: Any = None,
+    ) -> Transaction:
+        """Begin a transaction: several reads and writes on the present state of a branch, published as one commit.
+
+        Args:
+            branch: the branch.
+            message: a note for the history.
+            engine: which engine runs the SQL statements.
+            actor: who writes; the actor of the handle unless given.
+            idempotency_key: a transaction of a key that is in the history of the branch publishes nothing.
+            checks: reads that must return no row on the graph as it will be, as for `merge`.
+
+        Returns:
+            The transaction, for a `with` block.
+
+        Raises:
+            BadRequest: the graph is read-only, or an argument is not valid.
+            NotFound: there is no such branch.
+
+        Example:
+            >>> with graph.transaction(message="a port and its lane") as tx:
+            ...     _ = tx.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            ...     _ = tx.load('{"edge": "Lane", "from": "GBFXT", "to": "NLRTM"}', mode="append")
+            >>> graph.commits()[0].message
+            'a port and its lane'
+        """
+        self._require_writable()
+        from omnigraph_sql.graph.transactions import Transaction
+        from omnigraph_sql.writes.operation import Provenance
+
+        return Transaction(
+            self._store,
+            self._queries,
+            public_name(branch),
+            Provenance("Transaction", self._actor_for(actor), message, idempotency_key),
+            engine=engine,
+            embeddings=self._embeddings,
+            foreign=lambda: self._sql.sessions.foreign,
+            review=self._review(checks),
+        )
 
     # Merging ---------------------------------------------------------------------------------------------------------
 

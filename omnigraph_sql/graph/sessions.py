@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
 from omnigraph_sql.sqltext.text_limits import check_parameters, check_sql
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.table_keys import TableKey
 
 if TYPE_CHECKING:
     from omnigraph_sql.engines.datafusion.sessions import GraphContext
@@ -51,6 +52,8 @@ class GraphSqlSource:
     queries: GraphQueries
     shown: Snapshot | None = None
     """The snapshot to show for its branch instead of the head, for previews."""
+    reads: set[str] | None = None
+    """The keys of the tables of `shown` that statements read; None if nobody asks."""
     foreign: ForeignTables = field(default_factory=lambda: ForeignTables(infer_file_schema))
     files: dict[Path, None] = field(default_factory=dict)
     """The files with `.gq` queries that `gq` calls by name."""
@@ -73,6 +76,11 @@ class GraphSqlSource:
         if self.shown is not None and ref == StateRef(self.shown.branch):
             return self.shown
         return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
+
+    def note(self, ref: StateRef, key: str) -> None:
+        """Note that a statement reads a table of the shown snapshot."""
+        if self.reads is not None and self.shown is not None and ref == StateRef(self.shown.branch):
+            self.reads.add(key)
 
     def confirm(self) -> None:
         """Raise if the graph was removed or replaced by another one."""
@@ -122,13 +130,21 @@ class GraphSqlSource:
         self, text: str, name: str | None, params: Mapping[str, Any], snapshot: Snapshot, allowed: RunLimits
     ) -> Result:
         """Run a `.gq` query on a snapshot."""
+        self._note_types()
         request = self.queries.request(text, name, params, lambda: snapshot, allowed)
         engine = self.queries.engines.get("datafusion")
         return Result(request.schema, lambda: engine.start(request), graph_commit_id=snapshot.commit_id)
 
     def scope(self, snapshot: Snapshot) -> BindContext:
         """Return the binding context of a state."""
+        self._note_types()
         return self.queries.engines.resources.bare_scope(self.catalog, snapshot)
+
+    def _note_types(self) -> None:
+        """Note all types: a query or a function of the graph may read any of them."""
+        if self.reads is not None:
+            self.reads.update(TableKey.of_node(name) for name in self.catalog.nodes)
+            self.reads.update(TableKey.of_edge(name) for name in self.catalog.edges)
 
 
 def _check(text: object, params: object) -> None:
@@ -147,8 +163,18 @@ def _checked_parameters(text: str, params: Mapping[str, Any], clock: RunClock, *
 class SqlSessions:
     """Statements on a graph, and sessions of DataFusion and DuckDB."""
 
-    def __init__(self, store: GraphStore, queries: GraphQueries, shown: Snapshot | None = None) -> None:
-        self._source = GraphSqlSource(store, queries, shown)
+    def __init__(
+        self,
+        store: GraphStore,
+        queries: GraphQueries,
+        shown: Snapshot | None = None,
+        foreign: ForeignTables | None = None,
+        reads: set[str] | None = None,
+    ) -> None:
+        """With `shown`, a snapshot in place of the head of its branch; `reads` collects its tables that statements read."""
+        self._source = GraphSqlSource(store, queries, shown, reads)
+        if foreign is not None:
+            self._source = replace(self._source, foreign=foreign)
         self._statements: dict[str, StatementEngine] = {}
         self._processes = ProcessPool()
         self.foreign = self._source.foreign

@@ -75,6 +75,9 @@ class SqlSource(Protocol):
     def scope(self, snapshot: Snapshot) -> BindContext:
         """Return the binding context of a state, for traversals."""
 
+    def note(self, ref: StateRef, key: str) -> None:
+        """Note that a statement reads a table."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTable:
@@ -218,6 +221,12 @@ class NameResolver:
 
     def find(self, place: SchemaRef, name: str) -> ResolvedTable:
         """Resolve a table name. `node:T` and `edge:E` name types; case matters only if names differ in nothing else."""
+        table = self._resolved(place, name)
+        if table.foreign is None:
+            self.source.note(place.ref, table.key)
+        return table
+
+    def _resolved(self, place: SchemaRef, name: str) -> ResolvedTable:
         tables = self.tables(place)
         if name in tables:
             return tables[name]

@@ -47,8 +47,12 @@ def collapse(
         return _replaced(storage, base, last, operation_id)
     before, after = fragment_places(base), fragment_places(last)
     removed = [place.number for files, place in before.items() if files not in after]
-    updated = [_with_deletions(storage, base, place, last, after[files]) for files, place in before.items() if files in after]
-    new = [fragment for files, place in after.items() if files not in before for fragment in _adopted(base, last, place, fresh)]
+    updated = [
+        _with_deletions(storage, base, place, last, after[files]) for files, place in before.items() if files in after
+    ]
+    new = [
+        fragment for files, place in after.items() if files not in before for fragment in _adopted(last, place, fresh)
+    ]
     changed = [fragment for fragment in updated if fragment is not None]
     if not (removed or changed or new):
         return None
@@ -83,7 +87,7 @@ def _with_deletions(
         return base._dataset.get_fragment(place.number).delete_rows(gone.tolist())
 
 
-def _adopted(base: SnapshotHandle, last: SnapshotHandle, place: FragmentPlace, fresh: int) -> Iterator[Any]:
+def _adopted(last: SnapshotHandle, place: FragmentPlace, fresh: int) -> Iterator[Any]:
     """A fragment that the transaction wrote, as one that the base does not have yet."""
     fragment = last._dataset.get_fragment(place.number)
     ids = np.asarray(row_ids_of(last, place)).astype(np.int64)
@@ -103,7 +107,7 @@ def _adopted(base: SnapshotHandle, last: SnapshotHandle, place: FragmentPlace, f
         if len(chosen) == 0:
             continue
         written = write_fragments(
-            plain.take(pa.array(chosen)), base._dataset, mode="append", max_rows_per_file=FRAGMENT_ROWS
+            plain.take(pa.array(chosen)), last._dataset, mode="append", max_rows_per_file=FRAGMENT_ROWS
         )
         start = 0
         for part in written:
@@ -117,7 +121,9 @@ def _adopted(base: SnapshotHandle, last: SnapshotHandle, place: FragmentPlace, f
 def _writable(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Rows as they are written; the values of a Blob were read as bytes."""
     columns = [
-        blob_column(column.combine_chunks().cast(pa.large_binary())) if isinstance(field.type, pa.BaseExtensionType) else column
+        blob_column(column.combine_chunks().cast(pa.large_binary()))
+        if isinstance(field.type, pa.BaseExtensionType)
+        else column
         for field, column in zip(schema, rows.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -125,9 +131,9 @@ def _writable(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _replaced(storage: TableStorage, base: SnapshotHandle, last: SnapshotHandle, operation_id: str) -> StagedHandle:
     """A write that makes the rows of a working version those of the whole table."""
-    fragments = []
+    fragments: list[Any] = []
     for place in fragment_places(last).values():
-        fragments += _adopted(base, last, place, fresh=0)
+        fragments += _adopted(last, place, fresh=0)
     for fragment in fragments:
         fragment.row_id_meta = None
     operation = LanceOperation.Overwrite(last._dataset.lance_schema, fragments)

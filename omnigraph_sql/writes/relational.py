@@ -45,6 +45,7 @@ from omnigraph_sql.writes.operation import (
     Upsert,
 )
 from omnigraph_sql.writes.protocol import execute
+from omnigraph_sql.writes.transactions import WriteTransaction
 
 Steps = tuple[tuple[TableWrite, ...], tuple[Tombstone | DefinitionChange, ...]]
 
@@ -55,7 +56,10 @@ class RelationalWriter:
     Data is an Arrow table, a data frame, or any other object with an Arrow C stream.
     """
 
-    def __init__(self, store: GraphStore, branch: str, provenance: Provenance) -> None:
+    def __init__(
+        self, store: GraphStore, branch: str, provenance: Provenance, transaction: WriteTransaction | None = None
+    ) -> None:
+        self._transaction = transaction
         self._store = store
         self._branch = branch
         self._provenance = provenance
@@ -469,6 +473,8 @@ class RelationalWriter:
             writes, changes = steps(snapshot)
             return PreparedWrite(writes, frozenset(reads), None, changes=changes)
 
+        if self._transaction is not None:
+            return self._transaction.apply(prepare)
         return execute(self._store, self._branch, prepare, self._provenance).commit
 
     def _require_no_type(self, schema: str, name: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import BadRequest, Conflict, ExpectedVersionMismatch, OmnigraphError
@@ -125,7 +125,7 @@ class WriteTransaction:
     # Writing
 
     def apply(self, prepare: Callable[[Snapshot], PreparedWrite[T]]) -> T:
-        """Prepare a write on what the transaction sees, and stage it. A write that fails leaves the transaction as it was."""
+        """Prepare a write on what the transaction sees, and stage it. One that fails leaves everything as it was."""
         with self._lock:
             self.require_open()
             prepared = prepare(self.snapshot())
@@ -224,7 +224,7 @@ class WriteTransaction:
     # The end
 
     def commit(self, provenance: Provenance | None = None, review: Review = None) -> Commit | None:
-        """Publish everything as one commit; None if nothing changed. The transaction is closed afterwards, also by a failure."""
+        """Publish everything as one commit; None if nothing changed. Closes the transaction, also by a failure."""
         with self._lock:
             self.require_open()
             try:
@@ -296,5 +296,3 @@ class WriteTransaction:
             before = self.base.defined(key)
             if (None if before is None else before.metadata) != definition.metadata:
                 yield DefinitionChange(key, self.base.pin(key) + 1, definition.metadata)
-
-
