@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from omnigraph_compiler import Catalog
 from omnigraph_compiler.deadline import checked_by
@@ -28,6 +29,7 @@ from omnigraph_sql.runtime.limits import RunLimits
 from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
 from omnigraph_sql.sql.refs import StateRef, check_type
+from omnigraph_sql.sql.resolver import NameResolver
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
 from omnigraph_sql.sqltext.text_limits import check_parameters, check_sql
@@ -50,13 +52,15 @@ class GraphSqlSource:
 
     store: GraphStore
     queries: GraphQueries
-    shown: Snapshot | None = None
-    """The snapshot to show for its branch instead of the head, for previews."""
+    shown: Callable[[], Snapshot] | None = None
+    """The snapshot to show for its branch instead of the head, for previews and transactions."""
     reads: set[str] | None = None
     """The keys of the tables of `shown` that statements read; None if nobody asks."""
     foreign: ForeignTables = field(default_factory=lambda: ForeignTables(infer_file_schema))
     files: dict[Path, None] = field(default_factory=dict)
     """The files with `.gq` queries that `gq` calls by name."""
+    staged_rows: dict[str, pads.Dataset] = field(default_factory=dict)
+    """Rows that a statement is about to write, by names that no table has."""
 
     @property
     def catalog(self) -> Catalog:
@@ -73,13 +77,14 @@ class GraphSqlSource:
         coordinator = self.store.coordinator
         if ref.commit is not None:
             return coordinator.at_commit(ref.commit)
-        if self.shown is not None and ref == StateRef(self.shown.branch):
-            return self.shown
+        shown = None if self.shown is None else self.shown()
+        if shown is not None and ref == StateRef(shown.branch):
+            return shown
         return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
 
     def note(self, ref: StateRef, key: str) -> None:
         """Note that a statement reads a table of the shown snapshot."""
-        if self.reads is not None and self.shown is not None and ref == StateRef(self.shown.branch):
+        if self.reads is not None and self.shown is not None and ref == StateRef(self.shown().branch):
             self.reads.add(key)
 
     def confirm(self) -> None:
@@ -167,7 +172,7 @@ class SqlSessions:
         self,
         store: GraphStore,
         queries: GraphQueries,
-        shown: Snapshot | None = None,
+        shown: Callable[[], Snapshot] | None = None,
         foreign: ForeignTables | None = None,
         reads: set[str] | None = None,
     ) -> None:
@@ -179,6 +184,8 @@ class SqlSessions:
         self._processes = ProcessPool()
         self.foreign = self._source.foreign
         """The foreign tables that statements and sessions show."""
+        self.staged_rows = self._source.staged_rows
+        """Rows that a statement is about to write, by names that no table has."""
 
     def isolated_sql(
         self,
@@ -279,6 +286,10 @@ class SqlSessions:
             query_name="sql",
             target=str(default_state),
         )
+
+    def resolver(self, default_state: StateRef) -> NameResolver:
+        """Return a resolver of the present names."""
+        return NameResolver(self._source, default_state)
 
     def use_files(self, files: Iterable[Path]) -> None:
         """Let `gq` call the queries of files by name."""

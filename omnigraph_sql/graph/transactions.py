@@ -24,6 +24,7 @@ from omnigraph_sql.writes.transactions import WriteTransaction
 
 if TYPE_CHECKING:
     from omnigraph_sql.foreign.registry import ForeignTables
+    from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
     from omnigraph_sql.store.graph_store import GraphStore
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -72,6 +73,7 @@ class Transaction:
         self._sessions: SqlSessions | None = None
         self._reads: set[str] = set()
         self._seen = -1
+        self._shown: Snapshot | None = None
         self._commit: Commit | None = None
 
     def __enter__(self) -> Transaction:
@@ -215,15 +217,21 @@ class Transaction:
     def _current_sessions(self) -> SqlSessions:
         """Sessions on what the transaction sees now."""
         self._writes.require_open()
-        if self._sessions is None or self._seen != self._writes.version:
+        if self._sessions is None:
             from omnigraph_sql.graph.sessions import SqlSessions
             from omnigraph_sql.interrupt_safe_import import import_whole
 
             import_whole("datafusion")
-            self._seen = self._writes.version
             foreign = None if self._foreign is None else self._foreign()
-            self._sessions = SqlSessions(self._store, self._queries.unsaved(), self._writes.snapshot(), foreign, self._reads)
+            self._sessions = SqlSessions(self._store, self._queries.unsaved(), self._current, foreign, self._reads)
         return self._sessions
+
+    def _current(self) -> Snapshot:
+        """What the transaction sees now; the same object until it writes again."""
+        version = self._writes.version
+        if self._shown is None or self._seen != version:
+            self._shown, self._seen = self._writes.snapshot(), version
+        return self._shown
 
     # Writing
 
@@ -319,6 +327,44 @@ class Transaction:
         )
         done = self._writes.apply(prepare)
         return MutationResult(done.affected_nodes, done.affected_edges)
+
+    def execute(self, text: str, params: Mapping[str, Any] | None = None) -> ExecuteResult:
+        """Run SQL statements that read or write. Each sees what the ones before it wrote.
+
+        Args:
+            text: one statement, or several that end with semicolons.
+            params: values for their `$name` parameters.
+
+        Returns:
+            The number of rows that were changed, and the rows of the last statement that gives some; there is no commit yet.
+
+        Raises:
+            BadRequest: a statement is not valid or not supported; the message names it. Nothing of the text takes effect.
+            NotFound: a statement names something that does not exist.
+            ValidationFailed: rows break a rule of the schema, or a constraint of a table.
+            KeyConflict: a row with such a key exists.
+            Conflict: the transaction is closed, or a name is taken.
+
+        Example:
+            >>> with graph.transaction() as tx:
+            ...     _ = tx.execute("create table fees (code varchar primary key, fee double)")
+            ...     tx.execute("insert into fees select code, depth * 2 from Port").rows_affected
+            2
+        """
+        from omnigraph_sql.graph.statement_executor import StatementExecutor, parsed_script
+        from omnigraph_sql.graph.write_targets import StatementContext
+
+        statements = parsed_script(text, params)
+        context = StatementContext(
+            store=self._store,
+            writes=self._writes,
+            sessions=self._current_sessions(),
+            engine=self._engine,
+            params=params or {},
+            embeddings=self._embeddings,
+            note_reads=lambda: self._writes.note_reads(set(self._reads)),
+        )
+        return StatementExecutor(context).run(statements)
 
     @property
     def tables(self) -> RelationalWriter:

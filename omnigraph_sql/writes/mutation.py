@@ -321,11 +321,27 @@ def _delete(staging: MutationStaging, statement: ir.Delete, params: Mapping[str,
     condition = _condition(statement.predicate, params).scan
     ids = _scan_ids(staging, key, condition)
     staging.selections.append(Selection(key, condition, ids))
+    _remove_entities(staging, key, ids)
+
+
+def prepare_removal(store: GraphStore, key: TableKey, ids: pa.Array) -> Callable[[Snapshot], PreparedWrite[MutationResult]]:
+    """The function that removes entities by their ids, nodes with their edges, from a snapshot that has them."""
+
+    def prepare(snapshot: Snapshot) -> PreparedWrite[MutationResult]:
+        staging = MutationStaging(store=store, snapshot=snapshot)
+        _remove_entities(staging, key, ids)
+        return _finish(staging)
+
+    return prepare
+
+
+def _remove_entities(staging: MutationStaging, key: TableKey, ids: pa.Array) -> None:
+    """Remove entities; nodes take their edges with them."""
     _remove(staging, key, ids)
-    if statement.type_kind == "edge":
+    if key.is_edge:
         return
     for edge in staging.store.catalog.edges.values():
-        ends = [end for end, node in (("src", edge.source), ("dst", edge.target)) if node == statement.type]
+        ends = [end for end, node in (("src", edge.source), ("dst", edge.target)) if node == key.name]
         for end in ends:
             edges = TableKey.of_edge(edge.name)
             staging.reads.add(edges)

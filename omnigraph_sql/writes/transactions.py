@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -123,6 +123,20 @@ class WriteTransaction:
             self._reads |= keys
 
     # Writing
+
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """Let nobody else use the transaction, and undo what the block wrote if it fails."""
+        with self._lock:
+            self.require_open()
+            before = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
+            definitions = dict(self._definitions)
+            try:
+                yield
+            except BaseException:
+                self._back_to(before, definitions)
+                self.version += 1
+                raise
 
     def apply(self, prepare: Callable[[Snapshot], PreparedWrite[T]]) -> T:
         """Prepare a write on what the transaction sees, and stage it. One that fails leaves everything as it was."""
