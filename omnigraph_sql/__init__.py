@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.explanation import Explanation, Step
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
+    from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sql import Preview
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
@@ -44,6 +45,7 @@ __all__ = [
     "Embedder",
     "EngineName",
     "EntityChange",
+    "ExecuteResult",
     "Explanation",
     "ExtraColumns",
     "ForeignTable",
@@ -82,6 +84,7 @@ _LAZY = {
     "Commit": "manifest.journal",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
+    "ExecuteResult": "graph.execute_result",
     "Explanation": "explanation",
     "ForeignTable": "foreign.model",
     "Graph": "graph",

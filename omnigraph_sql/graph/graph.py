@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.explanation import Explanation
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph.checks import DataCheck
+    from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
     from omnigraph_sql.graph.transactions import Transaction
@@ -412,6 +413,68 @@ class Graph:
         run = sessions.isolated_sql if isolated else sessions.sql
         limits = run_limits(timeout, memory_limit)
         return run(text, params, state, engine, limits, ignore_unknown=ignore_unknown_params)
+
+    @checked(engine=text, message=optional(text), actor=optional(text), idempotency_key=optional(text))
+    def execute(
+        self,
+        text: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        engine: EngineName = "datafusion",
+        message: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecuteResult:
+        """Run SQL statements that read or write, and publish what they change as one commit.
+
+        A script that meets changes of others in tables that it read or wrote is run again.
+
+        Args:
+            text: one statement, or several that end with semicolons.
+            params: values for their `$name` parameters.
+            branch: the branch that plain names mean, and that is changed.
+            engine: `datafusion` or `duckdb`.
+            message: a note for the history.
+            actor: who writes; the actor of the handle unless given.
+            idempotency_key: a script of a key that is in the history of the branch does nothing, and returns its commit.
+
+        Returns:
+            The number of rows that were changed, the commit, and the rows of the last statement that gives some.
+
+        Raises:
+            BadRequest: a statement is not valid or not supported, or the graph is read-only. The message names the statement,
+                and nothing is published.
+            NotFound: a statement names something that does not exist.
+            ValidationFailed: rows break a rule of the schema, or a constraint of a table.
+            KeyConflict: a row with such a key exists.
+            Conflict: a name is taken, or others keep changing the tables.
+
+        Example:
+            >>> graph.execute("update Port set depth = depth + 1 where code = $code", {"code": "NLRTM"}).rows_affected
+            1
+        """
+        self._require_writable()
+        from omnigraph_sql.graph.execute_result import ExecuteResult
+        from omnigraph_sql.graph.scripts import ScriptRun
+        from omnigraph_sql.writes.operation import Provenance
+        from omnigraph_sql.writes.protocol import find_replay
+
+        refuse_path(text, ".sql", "a statement")
+        provenance = Provenance("Transaction", self._actor_for(actor), message, idempotency_key)
+        replayed = find_replay(self._store, public_name(branch), provenance)
+        if replayed is not None:
+            return ExecuteResult(0, replayed)
+        notes: Any = {"message": message, "actor": actor}
+        script = ScriptRun(
+            self._store,
+            lambda name: self.transaction(name, engine=engine, idempotency_key=idempotency_key, **notes),
+            self.create_branch,
+            self.delete_branch,
+            lambda source, target: self.merge(source, target, idempotency_key=idempotency_key, **notes).commit,
+            params,
+        )
+        return script.run(text, branch)
 
     @checked(memory_limit=optional(whole()))
     def datafusion(

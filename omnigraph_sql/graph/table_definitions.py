@@ -113,21 +113,20 @@ class TableDefinitions:
         )
         if location is None:
             return
-        result = self._context.run(statement.query)
-        columns = result.schema.names
-        result.cancel()
         query = statement.query
         if statement.names:
-            names = self._names(columns, statement.names)
-            query = f"SELECT * FROM ({query}\n) AS q({', '.join(map(quoted, names))})"
-            columns = names
+            check_names(statement.names)
+            query = f"SELECT * FROM ({query}\n) AS q({', '.join(map(quoted, statement.names))})"
+        self._define_view(location, query, (), replaces=statement.replace)
+        # Its names are those of its own schema, so it is planned as it will be read.
+        planned = self._context.run(f"SELECT * FROM {location.sql()}")
+        planned.cancel()
+        self._define_view(location, query, planned.schema.names, replaces=True)
+
+    def _define_view(self, location: TableLocation, query: str, columns: Sequence[str], *, replaces: bool) -> None:
+        engine = self._context.engine
         self._tables.define_view(
-            location.schema,
-            location.name,
-            query,
-            dialect=self._context.engine,
-            columns=columns,
-            replace=statement.replace,
+            location.schema, location.name, query, dialect=engine, columns=columns, replace=replaces
         )
 
     def create_schema(self, statement: CreateSchemaStatement) -> None:

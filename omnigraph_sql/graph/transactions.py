@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.registry import ForeignTables
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
+    from omnigraph_sql.sqltext.write_statements import ScriptStatement
     from omnigraph_sql.store.graph_store import GraphStore
     from omnigraph_sql.writes.load.loads import LoadResult
     from omnigraph_sql.writes.load.rejects import RejectLimit, RejectTarget
@@ -351,10 +352,16 @@ class Transaction:
             ...     tx.execute("insert into fees select code, depth * 2 from Port").rows_affected
             2
         """
-        from omnigraph_sql.graph.statement_executor import StatementExecutor, parsed_script
+        from omnigraph_sql.graph.statement_executor import parsed_script
+
+        return self._run_statements(parsed_script(text, params), params)
+
+    def _run_statements(
+        self, statements: Iterable[ScriptStatement], params: Mapping[str, Any] | None
+    ) -> ExecuteResult:
+        from omnigraph_sql.graph.statement_executor import StatementExecutor
         from omnigraph_sql.graph.write_targets import StatementContext
 
-        statements = parsed_script(text, params)
         context = StatementContext(
             store=self._store,
             writes=self._writes,
