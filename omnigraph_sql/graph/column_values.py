@@ -1,7 +1,7 @@
 """Values that an engine computed, as the columns of a table keep them. The rules are the same for every engine.
 
-Numbers are rounded to whole ones as SQL does it: decimals half away from zero, floating-point numbers half to even. Texts are
-read as values of other types. Nothing is cut off: a value that does not fit is an error that names its row.
+Numbers are rounded to whole ones as SQL does it: decimals half away from zero, floating-point numbers half to even. Texts
+are read as values of other types. Nothing is cut off: a value that does not fit is an error that names its row.
 """
 
 from __future__ import annotations

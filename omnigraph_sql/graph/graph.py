@@ -443,8 +443,8 @@ class Graph:
             The number of rows that were changed, the commit, and the rows of the last statement that gives some.
 
         Raises:
-            BadRequest: a statement is not valid or not supported, or the graph is read-only. The message names the statement,
-                and nothing is published.
+            BadRequest: a statement is not valid or not supported, or the graph is read-only. The message names the
+                statement, and nothing is published.
             NotFound: a statement names something that does not exist.
             ValidationFailed: rows break a rule of the schema, or a constraint of a table.
             KeyConflict: a row with such a key exists.

@@ -10,7 +10,9 @@ from omnigraph_sql.sqltext.identifiers import quoted
 from omnigraph_sql.sqltext.write_statements import InsertStatement, MergeClause, MergeIntoStatement, SetClause
 
 
-def select(prefix: str, items: Iterable[str], sources: str, conditions: Iterable[str | None], *, distinct: bool = False) -> str:
+def select(
+    prefix: str, items: Iterable[str], sources: str, conditions: Iterable[str | None], *, distinct: bool = False
+) -> str:
     """A query. Parts of the statement may end with a comment, so each stands on lines of its own."""
     word = "SELECT DISTINCT" if distinct else "SELECT"
     where = [f"({condition}\n)" for condition in conditions if condition is not None]
@@ -143,9 +145,7 @@ class MergeSelects:
             for name, value in zip(columns, values, strict=True)
         }
         if target.table.type is None:
-            texts |= {
-                name: default_text(self._context, target, name) for name in target.schema.names if name not in texts
-            }
+            texts |= {name: default_text(self._context, target, name) for name in target.schema.names if name not in texts}
         items = [f"({value}\n) AS {quoted(f'c{number}')}" for number, value in enumerate(texts.values())]
         matching = f"SELECT 1 FROM {target.sql()} AS {self._alias} WHERE ({statement.condition}\n)"
         conditions = [f"NOT EXISTS ({matching})", *self.conditions(clause)]

@@ -137,5 +137,3 @@ def _check_order(statements: Sequence[ScriptStatement]) -> None:
                 raise located(BadRequest(text, hint="run it in a script of its own"), statement)
         if lasting or not isinstance(statement, BranchStatement):
             writer = statement
-
-

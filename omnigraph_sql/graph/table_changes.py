@@ -180,7 +180,7 @@ class TableChanges:
                 rules = replace(rules, defaults={**rules.defaults, column: SqlText(action.value, self._context.engine)})
             self._with_rules(target, rules)
             return
-        if not action.is_set and any(key.kind == "primary key" and column in key.columns for key in rules.keys()):
+        if not action.is_set and any(key.kind == "primary key" and column in key.columns for key in rules.unique_keys()):
             raise BadRequest(f"`{column}` is part of the primary key and cannot be null", hint="drop the key first")
         fields = [field.with_nullable(not action.is_set) if field.name == column else field for field in target.schema]
         self._with_rules(target, rules, fields)
@@ -190,7 +190,7 @@ class TableChanges:
     ) -> TableRules:
         taken = [constraint.name for constraint in rules.constraints]
         made = table_constraint(self._context.engine, target.location.name, names, clause, taken)
-        if made.kind == "primary key" and any(key.kind == "primary key" for key in rules.keys()):
+        if made.kind == "primary key" and any(key.kind == "primary key" for key in rules.unique_keys()):
             raise BadRequest(f"`{target.location.text}` has a primary key", hint="drop it first, or add UNIQUE")
         return replace(rules, constraints=(*rules.constraints, made))
 
@@ -285,4 +285,3 @@ def _renamed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-

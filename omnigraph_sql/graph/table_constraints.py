@@ -25,7 +25,7 @@ def check_rows(context: StatementContext, target: WriteTarget, rows: TableRows, 
     if rows.num_rows == 0:
         return
     check_conditions(context, target.table_key, rules, rows)
-    for key in rules.keys():
+    for key in rules.unique_keys():
         _check_input(target.table_key, key, rows)
         if target.table.entry is not None and target.table.entry.row_count > len(gone):
             _check_existing(context, target, key, rows, gone)
@@ -34,7 +34,7 @@ def check_rows(context: StatementContext, target: WriteTarget, rows: TableRows, 
 def check_whole(context: StatementContext, table_key: str, rules: TableRules, rows: TableRows) -> None:
     """Raise if the rows of a whole table break a constraint."""
     check_conditions(context, table_key, rules, rows)
-    for key in rules.keys():
+    for key in rules.unique_keys():
         _check_input(table_key, key, rows)
 
 
@@ -78,7 +78,9 @@ def _check_existing(
     """Raise if a row of the table that stays has the key of an incoming one."""
     with context.staged(rows) as staged:
         matches = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key.columns)
-        text = f'SELECT t."_rowaddr" AS a, s.{quoted(ROW_NUMBER)} AS n FROM {target.sql()} AS t JOIN {staged} AS s ON {matches}'
+        text = (
+            f'SELECT t."_rowaddr" AS a, s.{quoted(ROW_NUMBER)} AS n FROM {target.sql()} AS t JOIN {staged} AS s ON {matches}'
+        )
         both = context.run(text).to_arrow()
     if both.num_rows == 0:
         return

@@ -108,9 +108,7 @@ class TableDefinitions:
 
     def create_view(self, statement: CreateViewStatement) -> None:
         """Define a view. Its query is planned, so that it can be read."""
-        location = self._new_location(
-            statement.name, replaces=statement.replace, skips=statement.if_not_exists, what="view"
-        )
+        location = self._new_location(statement.name, replaces=statement.replace, skips=statement.if_not_exists, what="view")
         if location is None:
             return
         query = statement.query
@@ -125,15 +123,15 @@ class TableDefinitions:
 
     def _define_view(self, location: TableLocation, query: str, columns: Sequence[str], *, replaces: bool) -> None:
         engine = self._context.engine
-        self._tables.define_view(
-            location.schema, location.name, query, dialect=engine, columns=columns, replace=replaces
-        )
+        self._tables.define_view(location.schema, location.name, query, dialect=engine, columns=columns, replace=replaces)
 
     def create_schema(self, statement: CreateSchemaStatement) -> None:
         """Create a schema."""
         name = statement.name[-1]
         self._require_branch(statement.name)
-        if name in schemas(self._context.snapshot) or name.lower() in {known.lower() for known in schemas(self._context.snapshot)}:
+        if name in schemas(self._context.snapshot) or name.lower() in {
+            known.lower() for known in schemas(self._context.snapshot)
+        }:
             if statement.if_not_exists:
                 return
             raise Conflict(f"the schema `{name}` exists already", reason="exists", hint="use CREATE SCHEMA IF NOT EXISTS")
@@ -231,7 +229,9 @@ def check_names(names: Sequence[str]) -> None:
         if names.count(name) > 1:
             raise BadRequest(f"two columns are called `{name}`", hint="rename one of them")
         if not name or not name.isprintable() or name.startswith("_row"):
-            raise BadRequest(f"`{name!r}` cannot be the name of a column", hint="use visible characters, not beginning `_row`")
+            raise BadRequest(
+                f"`{name!r}` cannot be the name of a column", hint="use visible characters, not beginning `_row`"
+            )
 
 
 def declared_field(column: ColumnClause) -> pa.Field:
@@ -315,4 +315,3 @@ def with_comment(rules: TableRules, column: str | None, comment: str | None) -> 
         return replace(rules, comment=comment)
     others = {name: text for name, text in rules.column_comments.items() if name != column}
     return replace(rules, column_comments=others if comment is None else others | {column: comment})
-

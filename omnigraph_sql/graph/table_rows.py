@@ -84,7 +84,9 @@ class TableRowStatements:
     def _incoming(self, statement: InsertStatement) -> pa.RecordBatchReader:
         names = self._target.schema.names
         if statement.query is None:
-            items = [f"{default_text(self._context, self._target, name)} AS {quoted(f'c{n}')}" for n, name in enumerate(names)]
+            items = [
+                f"{default_text(self._context, self._target, name)} AS {quoted(f'c{n}')}" for n, name in enumerate(names)
+            ]
             return self._fitted(self._context.batches(f"SELECT {', '.join(items)}"), names)
         query = insert_query(self._context, self._target, statement)
         result = self._context.run(query)
@@ -98,7 +100,9 @@ class TableRowStatements:
         defaults = [name for name in names if name not in columns and name in self._target.rules.defaults]
         if defaults:
             result.cancel()
-            extra = [f"{default_text(self._context, self._target, name)} AS {quoted(f'd{n}')}" for n, name in enumerate(defaults)]
+            extra = [
+                f"{default_text(self._context, self._target, name)} AS {quoted(f'd{n}')}" for n, name in enumerate(defaults)
+            ]
             body = query[len(statement.prefix) :]
             result = self._context.run(select(statement.prefix, ["q.*", *extra], f"({body}\n) AS q", ()))
         reader = pa.RecordBatchReader.from_batches(result.schema, iter(result))
@@ -107,9 +111,7 @@ class TableRowStatements:
     def _fitted(self, reader: pa.RecordBatchReader, columns: Sequence[str]) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._target.schema, self._rows(reader, columns))
 
-    def _rows(
-        self, reader: pa.RecordBatchReader, columns: Sequence[str], skipped: int = 0
-    ) -> Iterator[pa.RecordBatch]:
+    def _rows(self, reader: pa.RecordBatchReader, columns: Sequence[str], skipped: int = 0) -> Iterator[pa.RecordBatch]:
         """Rows of the table from the columns of a query; the others are null."""
         row = 1
         for batch in reader:
@@ -136,7 +138,9 @@ class TableRowStatements:
                 matches = " AND ".join(f"t.{quoted(name)} = excluded.{quoted(name)}" for name in columns)
                 sources = f"{self._target.sql()} AS t JOIN {staged} AS excluded ON {matches}"
                 number = f"excluded.{quoted(ROW_NUMBER)}"
-                taken.append(self._context.run(select("", [f"{number} AS n"], sources, ())).to_arrow().column(0).combine_chunks())
+                taken.append(
+                    self._context.run(select("", [f"{number} AS n"], sources, ())).to_arrow().column(0).combine_chunks()
+                )
                 if conflict.sets:
                     updates += self._updates(self._conflict_update(conflict, staged, columns), edits)
         inserted = rows.without(pa.concat_arrays(taken).unique())
@@ -144,7 +148,7 @@ class TableRowStatements:
         return self._edit(edits, iter(batches), workspace)
 
     def _conflict_keys(self, conflict: ConflictClause) -> list[tuple[str, ...]]:
-        declared = [constraint.columns for constraint in self._target.rules.keys()]
+        declared = [constraint.columns for constraint in self._target.rules.unique_keys()]
         named = tuple(self._target.column(name) for name in conflict.columns)
         if named:
             if not any(set(columns) == set(named) for columns in declared):

@@ -356,9 +356,7 @@ class Transaction:
 
         return self._run_statements(parsed_script(text, params), params)
 
-    def _run_statements(
-        self, statements: Iterable[ScriptStatement], params: Mapping[str, Any] | None
-    ) -> ExecuteResult:
+    def _run_statements(self, statements: Iterable[ScriptStatement], params: Mapping[str, Any] | None) -> ExecuteResult:
         from omnigraph_sql.graph.statement_executor import StatementExecutor
         from omnigraph_sql.graph.write_targets import StatementContext
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-
 from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql.choices import LoadMode
 from omnigraph_sql.errors import BadRequest
@@ -213,7 +212,7 @@ class TypeRowStatements:
     def _load(self, rows: pa.RecordBatchReader, mode: LoadMode) -> int:
         store = self._context.store
         computes = self._context.embeddings is not None
-        batches = read_tables({self._key: rows}, store.catalog, computes=computes)
+        batches = read_tables({str(self._key): rows}, store.catalog, computes=computes)
         data = LoadInput(batches, Counted("row"), None, self._context.embeddings)
         with Workspace() as workspace:
             prepare = prepare_load(store, data, workspace, mode=mode, branch=self._context.writes.branch)

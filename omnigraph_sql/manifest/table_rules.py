@@ -64,14 +64,16 @@ class TableRules:
 
     def applied(self, fields: Iterable[pa.Field]) -> pa.Schema:
         """A schema with these rules; columns of a primary key are required."""
-        required = {name for constraint in self.constraints if constraint.kind == "primary key" for name in constraint.columns}
+        required = {
+            name for constraint in self.constraints if constraint.kind == "primary key" for name in constraint.columns
+        }
         columns = [column.with_nullable(column.nullable and column.name not in required) for column in fields]
         if self == TableRules():
             return pa.schema(columns)
         entry = {name: value for name, value in asdict(self).items() if value}
         return pa.schema(columns, metadata={RULES_KEY: json.dumps(entry, sort_keys=True)})
 
-    def keys(self) -> Iterator[TableConstraint]:
+    def unique_keys(self) -> Iterator[TableConstraint]:
         """The primary key and the unique constraints."""
         return (constraint for constraint in self.constraints if constraint.kind in ("primary key", "unique"))
 

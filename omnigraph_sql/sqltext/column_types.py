@@ -12,10 +12,10 @@ from sqlglot.errors import SqlglotError
 
 from omnigraph_sql.errors import BadRequest
 
-_KIND = exp.DataType.Type
+_KIND = exp.DType
 _DECIMAL: Final = (18, 3)
 """Precision and scale of a decimal without them."""
-_SIMPLE: Final[Mapping[exp.DataType.Type, pa.DataType]] = {
+_SIMPLE: Final[Mapping[exp.DType, pa.DataType]] = {
     _KIND.BOOLEAN: pa.bool_(),
     _KIND.TINYINT: pa.int8(),
     _KIND.SMALLINT: pa.int16(),

@@ -30,7 +30,18 @@ from omnigraph_sql.sqltext.write_statements import (
     ScriptStatement,
 )
 
-_IN_COLUMNS: Final = ("not", "null", "unique", "primary", "check", "default", "constraint", "references", "collate", "generated")
+_IN_COLUMNS: Final = (
+    "not",
+    "null",
+    "unique",
+    "primary",
+    "check",
+    "default",
+    "constraint",
+    "references",
+    "collate",
+    "generated",
+)
 _CONSTRAINTS: Final = ("constraint", "primary", "unique", "check", "foreign")
 _REFERENCE_WORDS: Final = ("on", "delete", "update", "no", "action", "restrict", "cascade", "set", "match", "full", "simple")
 
@@ -50,9 +61,7 @@ def create_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> Scrip
         names = cursor.names() if cursor.has("(") else ()
         cursor.expect("as")
         query = cursor.part("a query")
-        return CreateViewStatement(
-            **place, name=name, names=names, query=query, replace=replaces, if_not_exists=exists
-        )
+        return CreateViewStatement(**place, name=name, names=names, query=query, replace=replaces, if_not_exists=exists)
     if cursor.accept("schema"):
         exists = cursor.accept("if", "not", "exists")
         name = cursor.qualified_name("the name of a schema")
@@ -134,7 +143,7 @@ def column(cursor: StatementCursor) -> ColumnClause:
         cursor.fail(f"the type of the column `{name}`")
     clause = ColumnClause(name, cursor.part("a type", ",", ")", *_IN_COLUMNS))
     label = None
-    while not cursor.is_done and cursor.word() not in (",", ")"):
+    while cursor.word() not in (",", ")", ""):
         if cursor.accept("constraint"):
             label = cursor.name("the name of a constraint")
         elif cursor.accept("not", "null"):

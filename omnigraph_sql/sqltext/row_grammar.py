@@ -109,9 +109,7 @@ def update_statement(cursor: StatementCursor, place: Mapping[str, Any], prefix: 
     sources = cursor.part("a table", "where", "returning") if cursor.accept("from") else None
     condition = cursor.part("a condition", "returning") if cursor.accept("where") else None
     _finish(cursor)
-    return UpdateStatement(
-        **place, table=table, alias=alias, prefix=prefix, sets=sets, sources=sources, condition=condition
-    )
+    return UpdateStatement(**place, table=table, alias=alias, prefix=prefix, sets=sets, sources=sources, condition=condition)
 
 
 def _alias(cursor: StatementCursor, name: str, *after: str) -> str:

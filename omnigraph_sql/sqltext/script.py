@@ -66,15 +66,13 @@ def located(error: OmnigraphError, statement: ScriptStatement) -> OmnigraphError
 
 
 def script_statements(script: str) -> list[ScriptStatement]:
-    """The statements of a script. Raises if one of them is not valid or not supported.
+    r"""The statements of a script. Raises if one of them is not valid or not supported.
 
-    >>> [(type(one).__name__, one.place) for one in script_statements("select ';';\\n drop table t")]
+    >>> [(type(one).__name__, one.place) for one in script_statements("select ';';\n drop table t")]
     [('ReadStatement', 'statement 1 (line 1, column 1)'), ('DropStatement', 'statement 2 (line 2, column 2)')]
     """
     check_sql(script)
-    statements = [
-        _statement(script, tokens, number) for number, tokens in enumerate(_pieces(tokens_of(script)), 1)
-    ]
+    statements = [_statement(script, tokens, number) for number, tokens in enumerate(_pieces(tokens_of(script)), 1)]
     if not statements:
         raise BadRequest("there is no statement", hint="write one")
     return statements

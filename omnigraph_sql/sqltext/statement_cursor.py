@@ -187,9 +187,9 @@ class StatementCursor:
 
 
 def position(text: str, at: int) -> tuple[int, int]:
-    """Line and column of a place, counted from 1.
+    r"""Line and column of a place, counted from 1.
 
-    >>> position("select 1;\\n  select 2", 12)
+    >>> position("select 1;\n  select 2", 12)
     (2, 3)
     """
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)

@@ -50,9 +50,7 @@ def collapse(
     updated = [
         _with_deletions(storage, base, place, last, after[files]) for files, place in before.items() if files in after
     ]
-    new = [
-        fragment for files, place in after.items() if files not in before for fragment in _adopted(last, place, fresh)
-    ]
+    new = [fragment for files, place in after.items() if files not in before for fragment in _adopted(last, place, fresh)]
     changed = [fragment for fragment in updated if fragment is not None]
     if not (removed or changed or new):
         return None
