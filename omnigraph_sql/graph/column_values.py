@@ -20,7 +20,7 @@ _WIDEST = 76
 
 
 @dataclass(frozen=True)
-class TableColumn:
+class TargetColumn:
     """A column of a table that takes values."""
 
     table_key: str

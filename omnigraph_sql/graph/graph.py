@@ -467,12 +467,12 @@ class Graph:
             return ExecuteResult(0, replayed)
         notes: Any = {"message": message, "actor": actor}
         script = ScriptRun(
-            self._store,
-            lambda name: self.transaction(name, engine=engine, idempotency_key=idempotency_key, **notes),
-            self.create_branch,
-            self.delete_branch,
-            lambda source, target: self.merge(source, target, idempotency_key=idempotency_key, **notes).commit,
-            params,
+            store=self._store,
+            begin=lambda name: self.transaction(name, engine=engine, idempotency_key=idempotency_key, **notes),
+            create_branch=self.create_branch,
+            delete_branch=self.delete_branch,
+            merge=lambda source, target: self.merge(source, target, idempotency_key=idempotency_key, **notes).commit,
+            params=params,
         )
         return script.run(text, branch)
 

@@ -32,7 +32,7 @@ ATTEMPTS: Final = 12
 """How often a script is run that loses against others. From the second time on the losers take turns."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ScriptRun:
     """Runs one script."""
 

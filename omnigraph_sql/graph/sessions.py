@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.isolation.wire import IsolatedRequest
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GraphSqlSource:
     """The graph as SQL reads it (`omnigraph_sql.sql.resolver.SqlSource`).
 
@@ -177,7 +177,7 @@ class SqlSessions:
         reads: set[str] | None = None,
     ) -> None:
         """With `shown`, a snapshot in place of the head of its branch; `reads` collects its tables that statements read."""
-        self._source = GraphSqlSource(store, queries, shown, reads)
+        self._source = GraphSqlSource(store=store, queries=queries, shown=shown, reads=reads)
         if foreign is not None:
             self._source = replace(self._source, foreign=foreign)
         self._statements: dict[str, StatementEngine] = {}

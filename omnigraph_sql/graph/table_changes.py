@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from omnigraph_sql.errors import BadRequest, Conflict, NotFound
-from omnigraph_sql.graph.column_values import TableColumn
+from omnigraph_sql.graph.column_values import TargetColumn
 from omnigraph_sql.graph.table_definitions import (
     TableDefinitions,
     check_names,
@@ -110,7 +110,7 @@ class TableChanges:
         for clause in column.constraints:
             rules = self._with_constraint(target, rules, names, clause)
         schema = rules.applied([*target.schema, field])
-        taking = TableColumn(target.table_key, schema.field(column.name))
+        taking = TargetColumn(target.table_key, schema.field(column.name))
         value = f"({column.default or 'NULL'}\n) AS c"
         text = f"SELECT {value} FROM {target.sql()} AS t"
 
@@ -150,7 +150,7 @@ class TableChanges:
         field = pa.field(column, column_type(action.type_text), old.nullable)
         schema = target.rules.applied([field if other.name == column else other for other in target.schema])
         number = schema.get_field_index(column)
-        taking = TableColumn(target.table_key, field)
+        taking = TargetColumn(target.table_key, field)
 
         def rows() -> Iterator[pa.RecordBatch]:
             computed = None
@@ -209,7 +209,7 @@ class TableChanges:
 
     def _with_rules(self, target: WriteTarget, rules: TableRules, fields: Iterable[pa.Field] | None = None) -> None:
         schema = rules.applied(target.schema if fields is None else fields)
-        columns = [TableColumn(target.table_key, field) for field in schema]
+        columns = [TargetColumn(target.table_key, field) for field in schema]
 
         def rows() -> Iterator[pa.RecordBatch]:
             row = 1

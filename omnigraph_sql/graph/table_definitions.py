@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError
-from omnigraph_sql.graph.column_values import TableColumn
+from omnigraph_sql.graph.column_values import TargetColumn
 from omnigraph_sql.graph.table_constraints import check_conditions, check_whole
 from omnigraph_sql.graph.write_targets import StatementContext, TableLocation, WriteTarget, column_named
 from omnigraph_sql.manifest.relations import schemas, table_key
@@ -70,7 +70,7 @@ class TableDefinitions:
         result = self._context.run(statement.query)
         names = self._names(result.schema.names, statement.names)
         schema = pa.schema([kept_field(name, kind) for name, kind in zip(names, result.schema.types, strict=True)])
-        columns = [TableColumn("the table", field) for field in schema]
+        columns = [TargetColumn("the table", field) for field in schema]
         if not statement.with_data:
             result.cancel()
             return schema.empty_table().to_reader()
@@ -100,7 +100,7 @@ class TableDefinitions:
     def _default_value(self, key: str, field: pa.Field, default: SqlText) -> pa.Array:
         try:
             value = self._context.run(f"SELECT ({default.sql}\n) AS c").to_arrow().column(0).combine_chunks()
-            return TableColumn(key, field.with_nullable(True)).taken(value, 1)
+            return TargetColumn(key, field.with_nullable(True)).taken(value, 1)
         except OmnigraphError as error:
             error.message = f"the default of `{field.name}`: {error.message}"
             error.args = (error.message,)

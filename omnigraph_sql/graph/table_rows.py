@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.errors import BadRequest
-from omnigraph_sql.graph.column_values import TableColumn
+from omnigraph_sql.graph.column_values import TargetColumn
 from omnigraph_sql.graph.row_selects import (
     MergeSelects,
     default_text,
@@ -121,7 +121,7 @@ class TableRowStatements:
                     values = batch.column(skipped + columns.index(column.name))
                 else:
                     values = pa.nulls(batch.num_rows)
-                arrays.append(TableColumn(self._target.table_key, column).taken(values, row))
+                arrays.append(TargetColumn(self._target.table_key, column).taken(values, row))
             row += batch.num_rows
             yield pa.RecordBatch.from_arrays(arrays, schema=self._target.schema)
 

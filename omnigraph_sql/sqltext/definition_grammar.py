@@ -165,11 +165,11 @@ def column(cursor: StatementCursor) -> ColumnClause:
 
 def _column_constraint(cursor: StatementCursor, name: str, label: str | None) -> ConstraintClause:
     if cursor.accept("unique"):
-        return ConstraintClause("unique", label, (name,))
+        return ConstraintClause(kind="unique", name=label, columns=(name,))
     if cursor.accept("primary", "key"):
-        return ConstraintClause("primary key", label, (name,))
+        return ConstraintClause(kind="primary key", name=label, columns=(name,))
     if cursor.accept("check"):
-        return ConstraintClause("check", label, expression=cursor.brackets())
+        return ConstraintClause(kind="check", name=label, expression=cursor.brackets())
     if cursor.accept("references"):
         return _reference(cursor, label, (name,))
     return cursor.fail("a constraint")
@@ -179,11 +179,11 @@ def constraint(cursor: StatementCursor) -> ConstraintClause:
     """A constraint of a table."""
     name = cursor.name("the name of a constraint") if cursor.accept("constraint") else None
     if cursor.accept("primary", "key"):
-        return ConstraintClause("primary key", name, cursor.names())
+        return ConstraintClause(kind="primary key", name=name, columns=cursor.names())
     if cursor.accept("unique"):
-        return ConstraintClause("unique", name, cursor.names())
+        return ConstraintClause(kind="unique", name=name, columns=cursor.names())
     if cursor.accept("check"):
-        return ConstraintClause("check", name, expression=cursor.brackets())
+        return ConstraintClause(kind="check", name=name, expression=cursor.brackets())
     if cursor.accept("foreign", "key"):
         columns = cursor.names()
         cursor.expect("references")
@@ -196,7 +196,7 @@ def _reference(cursor: StatementCursor, name: str | None, columns: tuple[str, ..
     others = cursor.names() if cursor.has("(") else ()
     while cursor.accept_any(*_REFERENCE_WORDS):
         pass
-    return ConstraintClause("foreign key", name, columns, references=table, referenced_columns=others)
+    return ConstraintClause(kind="foreign key", name=name, columns=columns, references=table, referenced_columns=others)
 
 
 def drop_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> ScriptStatement:

@@ -137,7 +137,7 @@ class TruncateStatement(RowStatement):
 # Definitions ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConstraintClause:
     """A constraint of a table."""
 
