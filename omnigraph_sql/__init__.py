@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     from omnigraph_sql.graph import Graph, connect, init
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.history.branch_changes import ChangeFeedPage
+    from omnigraph_sql.history.branches import BranchInfo
+    from omnigraph_sql.history.commit_changes import CommitChanges
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.copies.copies import CopyResult
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.manifest.journal import Commit
     from omnigraph_sql.manifest.snapshot import Snapshot
+    from omnigraph_sql.manifest.tags import Tag
     from omnigraph_sql.project import ProjectSettings
     from omnigraph_sql.result import Result
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -38,10 +43,14 @@ if TYPE_CHECKING:
     from omnigraph_sql.writes.relational import RelationalWriter
 
 __all__ = [
+    "BranchInfo",
+    "ChangeFeedPage",
     "ChangeSet",
     "ChangeStats",
     "CleanupStat",
     "Commit",
+    "CommitChanges",
+    "CopyResult",
     "Embedder",
     "EngineName",
     "EntityChange",
@@ -65,6 +74,7 @@ __all__ = [
     "Snapshot",
     "StagedLoad",
     "Step",
+    "Tag",
     "TypeChanges",
     "__version__",
     "connect",
@@ -78,10 +88,14 @@ _compat.check_versions()
 
 # The graph imports Arrow and Lance, which are slow to import; the version and the errors do not.
 _LAZY = {
+    "BranchInfo": "history.branches",
+    "ChangeFeedPage": "history.branch_changes",
     "ChangeSet": "history.diff",
     "ChangeStats": "history.diff",
     "CleanupStat": "maintenance.cleanup",
     "Commit": "manifest.journal",
+    "CopyResult": "maintenance.copies.copies",
+    "CommitChanges": "history.commit_changes",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
     "ExecuteResult": "graph.execute_result",
@@ -100,6 +114,7 @@ _LAZY = {
     "Snapshot": "manifest.snapshot",
     "StagedLoad": "writes.load.staged_load",
     "Step": "explanation",
+    "Tag": "manifest.tags",
     "TypeChanges": "writes.merge.plan",
     "connect": "graph",
     "init": "graph",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import glob
@@ -18,6 +18,8 @@ from omnigraph_sql.yaml_files import YamlChecker, default, read_yaml
 T = TypeVar("T")
 FILE_NAME = "omnigraph.yaml"
 SECTIONS = ("graphs", "servers", "schema", "queries", "branch", "foreign", "checks")
+_ADDRESSES = {"graphs": "uri", "servers": "url"}
+"""The sections with addresses, each with the key of the address in a mapping."""
 _MAX_REMARKS = 5
 """The number of unknown keys that warnings name."""
 _SOURCES = ("source", "path", "uri")
@@ -55,22 +57,6 @@ class ProjectSettings:
     checks: Mapping[str, str | Path] = field(default_factory=dict)
     """Reads that must return no row, by name: texts of SQL or `.gq`, or files."""
 
-    def applies_to(self, uri: str) -> bool:
-        """True if a graph is one of those that the file lists, or it lists none.
-
-        Args:
-            uri: the address of the graph.
-
-        Returns:
-            Whether the checks are for the graph.
-
-        Example:
-            >>> _ = Path("omnigraph.yaml").write_text("checks: {names: select * from Port where name is null}")
-            >>> graph.use_project("omnigraph.yaml").applies_to(graph.uri)
-            True
-        """
-        return is_listed(self.graphs, uri)
-
 
 class ProjectFile:
     """A project file. A section is checked on first use, so a mistake in an unused section breaks nothing."""
@@ -83,9 +69,7 @@ class ProjectFile:
         """Unknown keys."""
         if len(self.unknown) == len(self._sections) > 0 and not self._is_misspelt():
             text = f"{path} seems to be for another tool: none of its keys is known"
-            from omnigraph_compiler.diagnostics import listing
-
-            raise Configuration(text, what=str(path), hint=f"there are {listing(SECTIONS)}")
+            raise Configuration(text, what=str(path), hint=_listed(SECTIONS))
 
     def _is_misspelt(self) -> bool:
         """True if most of the unknown keys resemble known ones."""
@@ -97,15 +81,23 @@ class ProjectFile:
     @property
     def remarks(self) -> list[tuple[str, str]]:
         """Warnings about unknown keys, with hints."""
-        from omnigraph_compiler.diagnostics import clip, did_you_mean, listing
+        from omnigraph_compiler.diagnostics import clip, did_you_mean
 
-        listed = f"there are {listing(SECTIONS)}"
+        unknown = [*((name, SECTIONS) for name in self.unknown), *self._unknown_members()]
         remarks = [
-            (f"{self.path}: `{clip(name)}` is not known, and is ignored", did_you_mean(name, SECTIONS) or listed)
-            for name in self.unknown[:_MAX_REMARKS]
+            (f"{self.path}: `{clip(name)}` is not known, and is ignored", did_you_mean(name, known) or _listed(known))
+            for name, known in unknown[:_MAX_REMARKS]
         ]
-        more = len(self.unknown) - _MAX_REMARKS
-        return remarks if more < 1 else [*remarks, (f"{self.path}: {more} more keys are not known", listed)]
+        more = len(unknown) - _MAX_REMARKS
+        return remarks if more < 1 else [*remarks, (f"{self.path}: {more} more keys are not known", _listed(SECTIONS))]
+
+    def _unknown_members(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the unknown keys beside the addresses of graphs and servers, each with the known one."""
+        for section, member in _ADDRESSES.items():
+            entries = self._sections.get(section)
+            for name, entry in entries.items() if isinstance(entries, dict) else ():
+                if isinstance(entry, dict) and member in entry:
+                    yield from ((f"{section}.{name}.{key}", (member,)) for key in entry if key != member)
 
     def _section(self, name: str, read: Callable[[Any], T], absent: Any) -> T:
         return read(default(self._sections.get(name), absent))
@@ -127,12 +119,12 @@ class ProjectFile:
     @cached_property
     def graphs(self) -> dict[str, str]:
         """Addresses of graphs by name."""
-        return self._section("graphs", lambda value: self._reader.addresses("graphs", value, "uri"), {})
+        return self._section("graphs", lambda value: self._reader.addresses("graphs", value), {})
 
     @cached_property
     def servers(self) -> dict[str, str]:
         """Addresses of servers by name."""
-        return self._section("servers", lambda value: self._reader.addresses("servers", value, "url"), {})
+        return self._section("servers", lambda value: self._reader.addresses("servers", value), {})
 
     @property
     def server_names(self) -> tuple[str, ...]:
@@ -216,6 +208,12 @@ def open_project(path: Path) -> ProjectFile:
     return ProjectFile(Path(os.path.abspath(path / FILE_NAME if os.path.isdir(path) else path)))
 
 
+def _listed(known: tuple[str, ...]) -> str:
+    from omnigraph_compiler.diagnostics import listing
+
+    return f"there {'are' if len(known) > 1 else 'is'} {listing(known)}"
+
+
 class _Reader(YamlChecker):
     """Checks a project file key by key."""
 
@@ -249,14 +247,16 @@ class _Reader(YamlChecker):
             files |= dict.fromkeys(map(Path, matches))
         return tuple(files)
 
-    def addresses(self, key: str, value: Any, member: str) -> dict[str, str]:
-        """Return addresses by name. Each is a text, or a mapping with the address as its only member."""
+    def addresses(self, key: str, value: Any) -> dict[str, str]:
+        """Return addresses by name. Each is a text, or a mapping with the address; what else is in it is ignored."""
+        member = _ADDRESSES[key]
         entries = self.mapping(value, key, None)
         addresses = {}
         for name, entry in entries.items():
             place, address = f"{key}.{name}", entry
             if isinstance(entry, dict):
-                place, address = f"{place}.{member}", self.mapping(entry, place, (member,)).get(member)
+                allowed = None if member in entry else (member,)
+                place, address = f"{place}.{member}", self.mapping(entry, place, allowed).get(member)
             addresses[name] = self.beside(self.text(place, address, "a path or an address"))
         return addresses
 

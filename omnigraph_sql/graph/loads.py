@@ -10,8 +10,11 @@ from typing import Any
 from omnigraph_sql.choices import ExtraColumns, LoadMode
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.graph.bundles import require_same_schema
+from omnigraph_sql.history.bundles import BundleHeader
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.store.lifecycle import SOURCE
 from omnigraph_sql.writes.load.abandoned_loads import discard, record
 from omnigraph_sql.writes.load.loads import LoadInput, LoadResult, check_mode, prepare_load, reported_result, warn_of
 from omnigraph_sql.writes.load.loads import load as run_load
@@ -133,5 +136,8 @@ class GraphLoads:
         if not options.is_default:
             hint = 'name the type of each table: load({"TYPE": "FILE.csv"}, ...)'
             raise BadRequest("csv and extra_columns are for tables, and these are records", hint=hint)
-        records = read_records(data, catalog, on_reject=on_reject, computes=computes)
+        records = read_records(data, catalog, on_reject=on_reject, computes=computes, on_header=self._check_header)
         return LoadInput(records, Counted("line"), rejects, self._embeddings)
+
+    def _check_header(self, header: BundleHeader) -> None:
+        require_same_schema(header, self._store.objects.read_text(SOURCE), self._store.catalog)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError
 from omnigraph_sql.graph.execute_result import ExecuteResult
@@ -13,9 +14,12 @@ from omnigraph_sql.graph.statement_executor import parsed_script
 from omnigraph_sql.manifest.coordinator import public_name
 from omnigraph_sql.sqltext.script import located
 from omnigraph_sql.sqltext.write_statements import (
+    LASTING,
     BranchStatement,
     CreateBranchStatement,
+    CreateTagStatement,
     DropBranchStatement,
+    DropTagStatement,
     MergeBranchStatement,
     ReadStatement,
     ScriptStatement,
@@ -27,9 +31,37 @@ from omnigraph_sql.store.graph_store import GraphStore
 if TYPE_CHECKING:
     from omnigraph_sql.graph.transactions import Transaction
     from omnigraph_sql.manifest.journal import Commit
+    from omnigraph_sql.writes.merge.merges import MergeResult
 
 ATTEMPTS: Final = 12
 """How often a script is run that loses against others. From the second time on the losers take turns."""
+
+
+class BranchWriter(Protocol):
+    """What makes, merges and deletes branches and tags."""
+
+    def create_branch(self, name: str, base: str = ...) -> str:
+        """Create a branch."""
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch."""
+
+    def merge(
+        self,
+        source: str,
+        into: str = ...,
+        *,
+        message: str | None = ...,
+        actor: str | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> MergeResult:
+        """Merge a branch into another one."""
+
+    def tag(self, name: str, ref: str = ...) -> object:
+        """Make a tag."""
+
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag."""
 
 
 @dataclass(kw_only=True)
@@ -37,13 +69,14 @@ class ScriptRun:
     """Runs one script."""
 
     store: GraphStore
+    graph: BranchWriter
     begin: Callable[[str], Transaction]
     """Begins a transaction on a branch."""
-    create_branch: Callable[[str, str], Any]
-    delete_branch: Callable[[str], None]
-    merge: Callable[[str, str], Commit | None]
+    notes: Mapping[str, str | None] = field(default_factory=dict)
+    """Message, actor and idempotency key of merges."""
     params: Mapping[str, Any] | None = None
-    _created: list[str] = field(default_factory=list)
+    _undo: list[Callable[[], object]] = field(default_factory=list)
+    """What removes the branches and tags that the script has made."""
 
     def run(self, text: object, branch: str) -> ExecuteResult:
         """Run a script on a branch. One that fails leaves everything as it was."""
@@ -66,9 +99,9 @@ class ScriptRun:
                 done = replace(done, commit=commit or done.commit)
             return _both(done, self._publish(segment, branch))
         except BaseException:
-            for name in self._created:
+            for undo in reversed(self._undo):
                 with suppress(OmnigraphError):
-                    self.delete_branch(name)
+                    undo()
             raise
 
     def _run(self, statement: BranchStatement, branch: str) -> tuple[str, Commit | None]:
@@ -77,18 +110,21 @@ class ScriptRun:
             case CreateBranchStatement():
                 exists = statement.name in self.store.coordinator.branches()
                 if not (exists and statement.if_not_exists):
-                    self.create_branch(statement.name, statement.base or branch)
-                    self._created.append(statement.name)
+                    self.graph.create_branch(statement.name, statement.base or branch)
+                    self._undo.append(partial(self.graph.delete_branch, statement.name))
             case DropBranchStatement():
                 if statement.name == branch:
                     raise BadRequest(f"the script is on the branch `{branch}`", hint="begin it with USE BRANCH main")
-                try:
-                    self.delete_branch(statement.name)
-                except NotFound:
-                    if not statement.if_exists:
-                        raise
+                with suppress(*((NotFound,) if statement.if_exists else ())):
+                    self.graph.delete_branch(statement.name)
+            case CreateTagStatement():
+                self.graph.tag(statement.name, statement.base or branch)
+                self._undo.append(partial(self.graph.delete_tag, statement.name))
+            case DropTagStatement():
+                with suppress(*((NotFound,) if statement.if_exists else ())):
+                    self.graph.delete_tag(statement.name)
             case MergeBranchStatement():
-                return branch, self.merge(statement.source, statement.target or branch)
+                return branch, self.graph.merge(statement.source, statement.target or branch, **self.notes).commit
             case UseBranchStatement():
                 return self.store.coordinator.require(public_name(statement.name)), None
         return branch, None
@@ -127,12 +163,12 @@ def _check_order(statements: Sequence[ScriptStatement]) -> None:
     for statement in statements:
         if isinstance(statement, ReadStatement | ShowStatement):
             continue
-        lasting = isinstance(statement, DropBranchStatement | MergeBranchStatement)
-        if writer is not None and not (lasting and isinstance(writer, DropBranchStatement | MergeBranchStatement)):
+        lasting = isinstance(statement, LASTING)
+        if writer is not None and not (lasting and isinstance(writer, LASTING)):
             if isinstance(statement, BranchStatement):
                 text = f"a statement about branches cannot follow {writer.place}, which is published with the whole script"
                 raise located(BadRequest(text, hint="run it in a script of its own"), statement)
-            if isinstance(writer, DropBranchStatement | MergeBranchStatement):
+            if isinstance(writer, LASTING):
                 text = f"{writer.place} takes effect at once, so nothing else may be written after it"
                 raise located(BadRequest(text, hint="run it in a script of its own"), statement)
         if lasting or not isinstance(statement, BranchStatement):

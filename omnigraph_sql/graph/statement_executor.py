@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from omnigraph_sql.errors import BadRequest, OmnigraphError
@@ -14,8 +15,8 @@ from omnigraph_sql.graph.type_rows import TypeRowStatements
 from omnigraph_sql.graph.write_targets import StatementContext
 from omnigraph_sql.result import Result
 from omnigraph_sql.sql.signatures import statement_params
+from omnigraph_sql.sqltext.parameter_limits import check_parameters
 from omnigraph_sql.sqltext.script import located, script_statements
-from omnigraph_sql.sqltext.text_limits import check_parameters
 from omnigraph_sql.sqltext.write_statements import (
     AlterStatement,
     BranchStatement,
@@ -100,10 +101,16 @@ class StatementExecutor:
         return self._define(statement)
 
     def _show(self, statement: ShowStatement) -> Result:
-        if statement.what == "branches":
-            return self._context.run("SELECT * FROM branches() ORDER BY name")
-        branch = self._context.writes.branch.replace("'", "''")
-        return self._context.run(f"SELECT * FROM commits('{branch}')")
+        branch = self._context.writes.branch
+        match statement.what:
+            case "commits":
+                text, params = "SELECT * FROM commits($branch)", {"branch": branch}
+            case "conflicts":
+                text = "SELECT * FROM merge_conflicts($source, $target)"
+                params = {"source": str(statement.source), "target": statement.target or branch}
+            case what:
+                text, params = f"SELECT * FROM {what}() ORDER BY name", {}
+        return replace(self._context, params=params).run(text)
 
     def _change_rows(self, statement: RowStatement) -> int:
         target = self._context.target(statement.table)

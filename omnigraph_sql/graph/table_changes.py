@@ -274,7 +274,7 @@ class TableChanges:
 
         def prepare(snapshot: Snapshot) -> PreparedWrite[None]:
             change = DefinitionChange(schema_key(name), snapshot.pin(schema_key(name)) + 1, metadata)
-            return PreparedWrite((), frozenset(), None, changes=(change,))
+            return PreparedWrite(writes=(), reads=frozenset(), result=None, changes=(change,))
 
         self._context.writes.apply(prepare)
 

@@ -280,7 +280,7 @@ class TableRowStatements:
 
     def _apply(self, write: TableWrite) -> None:
         def prepare(_: Snapshot) -> PreparedWrite[None]:
-            return PreparedWrite((write,), frozenset(), None)
+            return PreparedWrite(writes=(write,), reads=frozenset(), result=None)
 
         self._context.writes.apply(prepare)
 

@@ -6,9 +6,11 @@ one of the states does not share with the other are read (`storage/version_diffe
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +18,8 @@ import numpy as np
 from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.errors import BadRequest
-from omnigraph_sql.history.row_changes import VersionChanges, version_changes
+from omnigraph_sql.history.export import load_record
+from omnigraph_sql.history.row_changes import ABSENT, VersionChanges, value_columns, version_changes
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle
 from omnigraph_sql.storage.tables import TableStorage
@@ -53,6 +56,46 @@ class EntityChange:
     """The manifest version of the later state."""
     endpoints: Endpoints | None = None
     """The ids of the nodes that an edge joins, or joined; None for a node."""
+    before: dict[str, Any] | None = None
+    """The entity in the earlier state, as a load record; None for an insert, and where images were not wanted."""
+    after: dict[str, Any] | None = None
+    """The entity in the later state, as a load record; None for a delete, and where images were not wanted."""
+
+    @property
+    def changed_properties(self) -> tuple[str, ...]:
+        """The names of the properties that an update changed, sorted; `from` and `to` are the ends of an edge.
+
+        It needs images; without them, and for inserts and deletes, there are none.
+
+        Example:
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "DEDUI", "name": "Duisburg", "depth": 9}}', mode="merge")
+            >>> [change.changed_properties for change in graph.diff("main@2", "main", images=True).changes]
+            [('depth',)]
+        """
+        if self.before is None or self.after is None:
+            return ()
+        old, new = _values(self.before), _values(self.after)
+        return tuple(sorted(name for name in {**old, **new} if _text(old.get(name)) != _text(new.get(name))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members as JSON values; endpoints and images only where there are some.
+
+        Example:
+            >>> graph.commit_changes(graph.commits()[0].graph_commit_id, types=["Lane"]).changes[0].to_dict()["endpoints"]
+            {'src': 'NLRTM', 'dst': 'DEDUI'}
+        """
+        optional = ("endpoints", "before", "after")
+        members = {name: value for name, value in vars(self).items() if name not in optional or value is not None}
+        return members | ({} if self.endpoints is None else {"endpoints": dict(vars(self.endpoints))})
+
+
+def _values(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of an entity, and the ends of an edge."""
+    return {**{name: record[name] for name in ("from", "to") if name in record}, **record["data"]}
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value)  # tells -0.0 from 0.0, and not NaN from itself
 
 
 @dataclass(frozen=True)
@@ -93,11 +136,7 @@ class ChangeSet:
             >>> graph.diff("main", "main").to_dict()["stats"]
             {'inserts': 0, 'updates': 0, 'deletes': 0, 'types_affected': 0}
         """
-        changes = [
-            {name: value for name, value in vars(change).items() if name != "endpoints"}
-            | ({} if change.endpoints is None else {"endpoints": vars(change.endpoints)})
-            for change in self.changes
-        ]
+        changes = [change.to_dict() for change in self.changes]
         return vars(self) | {"changes": changes, "tables_changed": list(self.tables_changed), "stats": vars(self.stats)}
 
 
@@ -116,11 +155,34 @@ class ChangeFilter:
         _check_names("operation", self.ops, _OPS)
 
     def allows(self, kind: Kind, type_: NodeType | EdgeType) -> bool:
-        return (self.kinds is None or kind in self.kinds) and (self.types is None or type_.name in self.types)
+        return self.allows_name(kind, type_.name)
+
+    def allows_name(self, kind: Kind, type_name: str) -> bool:
+        return (self.kinds is None or kind in self.kinds) and (self.types is None or type_name in self.types)
+
+    @property
+    def digest(self) -> str:
+        """A short text that is the same for filters that select the same; tokens carry it.
+
+        >>> ChangeFilter(kinds=["edge", "node"]).digest == ChangeFilter(kinds=["node", "edge", "node"]).digest
+        True
+        >>> ChangeFilter(types=[]).digest == ChangeFilter().digest
+        False
+        """
+        members = [None if names is None else sorted(set(names)) for names in (self.kinds, self.types, self.ops)]
+        return hashlib.blake2b(json.dumps(members).encode(), digest_size=8).hexdigest()
 
 
-def diff(storage: TableStorage, catalog: Catalog, start: Snapshot, end: Snapshot, wanted: ChangeFilter) -> ChangeSet:
-    """Return the net changes from one snapshot to another."""
+def diff(
+    storage: TableStorage,
+    catalog: Catalog,
+    start: Snapshot,
+    end: Snapshot,
+    wanted: ChangeFilter,
+    *,
+    has_images: bool = False,
+) -> ChangeSet:
+    """Return the net changes from one snapshot to another, with the values before and after them if wanted."""
     wanted.check(catalog)
     changes: list[EntityChange] = []
     keys = []
@@ -130,15 +192,15 @@ def diff(storage: TableStorage, catalog: Catalog, start: Snapshot, end: Snapshot
         if len(between.changed):
             keys.append(str(key))
         if wanted.allows(kind, type_):
-            changes += _entity_changes(storage, type_, between, end.manifest_version)
-    selected = tuple(change for change in changes if wanted.ops is None or change.op in wanted.ops)
-    counts = Counter(change.op for change in selected)
-    affected = len({(change.kind, change.type_name) for change in selected})
+            listed = _entity_changes(storage, type_, between, end.manifest_version, wanted.ops)
+            changes += _with_images(storage, type_, between, listed) if has_images else listed.changes
+    counts = Counter(change.op for change in changes)
+    affected = len({(change.kind, change.type_name) for change in changes})
     return ChangeSet(
         from_version=start.manifest_version,
         to_version=end.manifest_version,
         branch=start.branch if start.branch == end.branch else None,
-        changes=selected,
+        changes=tuple(changes),
         tables_changed=tuple(sorted([*keys, *_relations_changed(storage, start, end)])),
         stats=ChangeStats(counts["insert"], counts["update"], counts["delete"], affected),
     )
@@ -175,25 +237,58 @@ def _relations_changed(storage: TableStorage, start: Snapshot, end: Snapshot) ->
             yield key
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """Changes of a type, sorted, and the rows of the comparison that they are made of."""
+
+    changes: list[EntityChange]
+    rows: list[int]
+
+
 def _entity_changes(
-    storage: TableStorage, type_: NodeType | EdgeType, between: VersionChanges, version: int
-) -> list[EntityChange]:
+    storage: TableStorage,
+    type_: NodeType | EdgeType,
+    between: VersionChanges,
+    version: int,
+    ops: Collection[str] | None,
+) -> _Listed:
     changed = between.changed
     kind: Kind = "edge" if isinstance(type_, EdgeType) else "node"
     endpoints = _endpoints(storage, between) if kind == "edge" else [None] * len(changed)
     inserted, deleted = changed.inserted.tolist(), changed.deleted.tolist()
-    changes = [
-        EntityChange(
-            kind=kind,
-            type_name=type_.name,
-            id=entity_id,
-            op="insert" if is_new else "delete" if is_gone else "update",
-            version=version,
-            endpoints=pair,
-        )
-        for entity_id, is_new, is_gone, pair in zip(changed.ids.to_pylist(), inserted, deleted, endpoints, strict=True)
-    ]
-    return sorted(changes, key=lambda change: (change.id, _OPS.index(change.op)))
+    listed: list[tuple[str, int, EntityChange]] = []
+    for row, (entity_id, is_new, is_gone, pair) in enumerate(
+        zip(changed.ids.to_pylist(), inserted, deleted, endpoints, strict=True)
+    ):
+        op: Op = "insert" if is_new else "delete" if is_gone else "update"
+        if ops is None or op in ops:
+            change = EntityChange(kind=kind, type_name=type_.name, id=entity_id, op=op, version=version, endpoints=pair)
+            listed.append((entity_id, row, change))
+    listed.sort(key=lambda entry: entry[:2])
+    return _Listed([change for _, _, change in listed], [row for _, row, _ in listed])
+
+
+def _with_images(
+    storage: TableStorage, type_: NodeType | EdgeType, between: VersionChanges, listed: _Listed
+) -> list[EntityChange]:
+    rows = between.changed.take(np.array(listed.rows, np.int64))
+    before = _images(storage, type_, between.before, rows.old)
+    after = _images(storage, type_, between.after, rows.new)
+    return [replace(change, before=before.get(row), after=after.get(row)) for row, change in enumerate(listed.changes)]
+
+
+def _images(
+    storage: TableStorage, type_: NodeType | EdgeType, handle: SnapshotHandle | None, positions: Positions
+) -> dict[int, dict[str, Any]]:
+    """The records of the rows that a version has, by the places of their positions."""
+    rows = np.flatnonzero(positions != ABSENT)
+    images: dict[int, dict[str, Any]] = {}
+    if handle is None or len(rows) == 0:
+        return images
+    for part in portions(storage, handle, storage.schema(handle).names, len(rows)):
+        values = value_columns(storage, handle, positions[rows[part]]).to_pylist()
+        images |= {row: load_record(type_, value) for row, value in zip(rows[part].tolist(), values, strict=True)}
+    return images
 
 
 def _endpoints(storage: TableStorage, between: VersionChanges) -> list[Endpoints | None]:

@@ -72,14 +72,32 @@ class VersionChanges:
     """Rows that were written again with the values they had."""
 
 
-def version_changes(storage: TableStorage, old: TableEntry | None, new: TableEntry | None) -> VersionChanges:
-    """Compare two versions of a table whose rows have ids. Rows that were rewritten with the same values did not change."""
+@dataclass(frozen=True, kw_only=True)
+class WrittenRows:
+    """Rows that two versions of a table do not share, by id: those that changed, and those that were only written again."""
+
+    before: SnapshotHandle | None
+    """The earlier version; None if there was no table."""
+    after: SnapshotHandle | None
+    """The later version; None if there is no table any more."""
+    rows: RowChanges
+
+
+def written_rows(storage: TableStorage, old: TableEntry | None, new: TableEntry | None) -> WrittenRows:
+    """Compare two versions of a table by their files. Of the rows that these do not share only the ids are read."""
     before = None if old is None else storage.open(old)
     after = None if new is None else storage.open(new)
-    if old is not None and new is not None and _is_same(old, new):
-        return VersionChanges(before=before, after=after, changed=NO_CHANGES, moved=NO_CHANGES)
+    if old is not None and new is not None and is_same_version(old, new):
+        return WrittenRows(before=before, after=after, rows=NO_CHANGES)
     difference = _difference(storage, before, after)
     rows = _matched(_ids(storage, before, difference.old), _ids(storage, after, difference.new), difference)
+    return WrittenRows(before=before, after=after, rows=rows)
+
+
+def version_changes(storage: TableStorage, old: TableEntry | None, new: TableEntry | None) -> VersionChanges:
+    """Compare two versions of a table whose rows have ids. Rows that were rewritten with the same values did not change."""
+    written = written_rows(storage, old, new)
+    before, after, rows = written.before, written.after, written.rows
     common = np.flatnonzero(~rows.inserted & ~rows.deleted)
     if len(common) == 0 or before is None or after is None:
         return VersionChanges(before=before, after=after, changed=rows, moved=NO_CHANGES)
@@ -94,7 +112,8 @@ def version_changes(storage: TableStorage, old: TableEntry | None, new: TableEnt
     )
 
 
-def _is_same(old: TableEntry, new: TableEntry) -> bool:
+def is_same_version(old: TableEntry, new: TableEntry) -> bool:
+    """True if two entries show one version of a table."""
     return (old.path, old.branch, old.version) == (new.path, new.branch, new.version)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,7 @@ class Commit:
     idempotency_key: str | None
     """The key by which a repetition of the write is recognised."""
     origin_commit_id: str | None = None
-    """The commit that this one reverts, restores or picks."""
+    """The commit that this one reverts, restores or picks; of a copy's first commit, that of the original which it shows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values.
@@ -145,6 +145,14 @@ class CommitGraph:
         if commits:
             self._actors.append([_actor_row(commit) for commit in commits.values()])
 
+    def begin(self, commits: Sequence[Commit]) -> None:
+        """Write the journal of a graph that has none: that of a copy, with the commits of its original."""
+        actors = [_actor_row(commit) for commit in commits if commit.actor_id is not None]
+        if actors:
+            self._actors.append(actors)
+        if commits:
+            self._log.append([commit.to_dict() for commit in commits])
+
     def find(self, commit_id: str) -> Commit | None:
         with self._lock:
             recorded = self._known.get(commit_id)
@@ -183,6 +191,11 @@ class CommitGraph:
             self._read, self._read_rows = commits, count + len(rows)
         return dict(commits)
 
+    def since(self, manifest_version: int) -> dict[str, Commit]:
+        """The recorded commits, of all branches, with this manifest version or a later one, by their ids."""
+        rows = self._log.read(f"manifest_version >= {manifest_version}")
+        return {row["graph_commit_id"]: Commit(**row) for row in rows}
+
     def history(self, head: str, unrecorded: Commit | None = None) -> list[Commit]:
         """Everything reachable from a commit, newest first; a commit never stands before its children.
 
@@ -190,13 +203,13 @@ class CommitGraph:
         """
         commits = {} if unrecorded is None else {unrecorded.graph_commit_id: unrecorded}
         commits |= self.commits()
-        reachable = _reachable(commits, head)
-        children = dict.fromkeys(reachable, 0)
-        for commit_id in reachable:
+        reached = reachable(commits, [head])
+        children = dict.fromkeys(reached, 0)
+        for commit_id in reached:
             for parent in commits[commit_id].parents:
                 if parent in children:
                     children[parent] += 1
-        ready = [(_order(commits[commit_id]), commit_id) for commit_id in reachable if children[commit_id] == 0]
+        ready = [(_order(commits[commit_id]), commit_id) for commit_id in reached if children[commit_id] == 0]
         heapq.heapify(ready)
         ordered: list[Commit] = []
         while ready:
@@ -235,12 +248,13 @@ def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Comm
     )
 
 
-def _reachable(commits: dict[str, Commit], head: str) -> set[str]:
+def reachable(commits: Mapping[str, Commit], starts: Iterable[str], without: Set[str] = frozenset()) -> set[str]:
+    """The commits that some descend from, themselves included, as far as they are not in `without`."""
     reached: set[str] = set()
-    waiting: list[str] = [head]
+    waiting = list(starts)
     while waiting:
         commit_id = waiting.pop()
-        if commit_id in commits and commit_id not in reached:
+        if commit_id in commits and commit_id not in reached and commit_id not in without:
             reached.add(commit_id)
             waiting.extend(commits[commit_id].parents)
     return reached

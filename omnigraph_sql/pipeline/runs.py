@@ -83,7 +83,14 @@ def run_pipeline(
             discard_abandoned(graph, plan.key)
         if published is not None:
             return _report(graph, plan, published)
-        run = _Run(graph, plan, actor, _Clock(progress or (lambda _: None)), checks, created=not exists)
+        run = _Run(
+            graph=graph,
+            plan=plan,
+            actor=actor,
+            clock=_Clock(progress or (lambda _: None)),
+            checks=checks,
+            created=not exists,
+        )
         with run.branch_for_load():
             staging = resumable or run.stage(runner, master)
             with run.discarded_on_failure(staging):
@@ -125,7 +132,7 @@ class _Clock:
         self._stage = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Run:
     graph: Graph
     plan: PipelinePlan

@@ -1,15 +1,16 @@
-"""The grammar of statements about branches."""
+"""The grammar of statements about branches and tags."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.sqltext.statement_cursor import StatementCursor
 from omnigraph_sql.sqltext.write_statements import (
     CreateBranchStatement,
+    CreateTagStatement,
     DropBranchStatement,
+    DropTagStatement,
     MergeBranchStatement,
     ScriptStatement,
     ShowStatement,
@@ -18,7 +19,7 @@ from omnigraph_sql.sqltext.write_statements import (
 
 
 def branch_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> ScriptStatement | None:
-    """A statement about branches; None if it is none."""
+    """A statement about branches or tags; None if it is none."""
     if cursor.accept("create", "branch"):
         exists = cursor.accept("if", "not", "exists")
         name = _branch(cursor)
@@ -41,23 +42,41 @@ def branch_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> Scrip
         name = _branch(cursor)
         cursor.end()
         return UseBranchStatement(**place, name=name)
-    for what in ("branches", "commits"):
-        if cursor.has("show", what):
-            cursor.accept("show", what)
-            cursor.end()
-            return ShowStatement(**place, what="branches" if what == "branches" else "commits")
-    _refuse_tags(cursor)
+    return _tag_statement(cursor, place) or _show_statement(cursor, place)
+
+
+def _tag_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> ScriptStatement | None:
+    if cursor.accept("create", "tag"):
+        name = _tag(cursor)
+        base = _branch(cursor) if cursor.accept("from") else None
+        cursor.end()
+        return CreateTagStatement(**place, name=name, base=base)
+    if cursor.accept("drop", "tag"):
+        exists = cursor.accept("if", "exists")
+        name = _tag(cursor)
+        cursor.end()
+        return DropTagStatement(**place, name=name, if_exists=exists)
     return None
+
+
+def _show_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> ScriptStatement | None:
+    if not (cursor.has("show") and cursor.word(1) in ("branches", "tags", "commits", "conflicts")):
+        return None
+    cursor.expect("show")
+    if cursor.accept("conflicts"):
+        cursor.expect("of", "branch")
+        source = _branch(cursor)
+        target = _branch(cursor) if cursor.accept("into") else None
+        cursor.end()
+        return ShowStatement(**place, what="conflicts", source=source, target=target)
+    what: Any = cursor.accept_any("branches", "tags", "commits")
+    cursor.end()
+    return ShowStatement(**place, what=what)
 
 
 def _branch(cursor: StatementCursor) -> str:
     return cursor.name("the name of a branch, in double quotes if it has special characters")
 
 
-def _refuse_tags(cursor: StatementCursor) -> None:
-    for first in ("create", "drop", "show"):
-        if cursor.has(first, "tag") or cursor.has(first, "tags"):
-            hint = "a commit id names a state for good: SHOW COMMITS lists them"
-            raise BadRequest(f"{first.upper()} {cursor.word(1).upper()} is not supported by this release", hint=hint)
-    if cursor.has("show", "conflicts"):
-        raise BadRequest("SHOW CONFLICTS is not supported", hint="MERGE BRANCH names the conflicts when it fails")
+def _tag(cursor: StatementCursor) -> str:
+    return cursor.name("the name of a tag, in double quotes if it has special characters")

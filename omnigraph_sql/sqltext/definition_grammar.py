@@ -68,7 +68,7 @@ def create_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> Scrip
         cursor.end()
         return CreateSchemaStatement(**place, name=name, if_not_exists=exists)
     what = cursor.word().upper() or "nothing"
-    hint = _HINTS.get(what.lower(), "tables, views, schemas and branches can be created")
+    hint = _HINTS.get(what.lower(), "tables, views, schemas, branches and tags can be created")
     raise BadRequest(f"CREATE {what} is not supported", hint=hint)
 
 
@@ -79,7 +79,6 @@ _HINTS: Final[Mapping[str, str]] = {
     "external": "register the source with Graph.register",
     "function": "register a table with its results, or write the expression in the query",
     "sequence": "compute the numbers in the query, with row_number()",
-    "tag": "tags are not supported by this release; a commit id names a state for good",
     "type": "write the type of the column in full",
 }
 
@@ -204,7 +203,7 @@ def drop_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> ScriptS
     kind = cursor.accept_any("table", "view", "schema")
     if kind is None:
         what = cursor.word().upper() or "nothing"
-        raise BadRequest(f"DROP {what} is not supported", hint="tables, views, schemas and branches can be dropped")
+        raise BadRequest(f"DROP {what} is not supported", hint="tables, views, schemas, branches and tags can be dropped")
     exists = cursor.accept("if", "exists")
     names = [cursor.qualified_name(f"the name of a {kind}")]
     while kind != "schema" and cursor.accept(","):

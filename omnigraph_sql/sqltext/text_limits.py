@@ -1,4 +1,4 @@
-"""Limits of SQL texts and their parameters, checked before anything parses them.
+"""Limits of SQL texts, checked before anything parses them.
 
 Parsers and planners recurse over what they read, and copy it: a text of a few thousand characters can overflow a stack, or
 become a plan of millions of nodes. So a scan over the tokens of a text bounds how deep and how large its plan can get. The
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from omnigraph_compiler.deadline import check_deadline
-from omnigraph_sql.arguments import raised
 from omnigraph_sql.errors import BadRequest, ResourceLimit
 from omnigraph_sql.sqltext.duckdb_tokens import SqlToken, tokens_of
 
@@ -36,10 +35,6 @@ MOST_VIEWS: Final = 500
 """The most views that one statement reads; a view counts once per use."""
 MOST_GROWN: Final = 1 << 20
 """The largest factor by which nested subqueries may lengthen a value by concatenating it with itself."""
-MOST_VALUES: Final = 1_000_000
-"""The most values in all parameters."""
-MOST_VALUE_BYTES: Final = 64 << 20
-MOST_VALUE_DEPTH: Final = 32
 
 _HARMLESS: Final = 160
 """A shorter text without brackets and common table expressions is within every limit."""
@@ -85,37 +80,6 @@ def check_sql(text: str, what: str = "the statement") -> None:
         raise _error(what, problem)
 
 
-def check_parameters(params: Mapping[str, Any]) -> None:
-    """Raise if values are too large or too deeply nested for an engine."""
-    count = size = 0
-    for name, value in _named_values(params):
-        # Values are visited level by level: nothing recurses, and a value that contains itself ends at the depth limit.
-        level: list[Any] = [value]
-        depth = 0
-        while level:
-            if depth > MOST_VALUE_DEPTH:
-                raise _error(f"the parameter `{name}`", _Problem("nesting of values", MOST_VALUE_DEPTH, depth))
-            count += len(level)
-            if count > MOST_VALUES:
-                raise _error(f"the parameter `{name}`", _Problem("values", MOST_VALUES, count))
-            size += sum(map(_size, level))
-            if size > MOST_VALUE_BYTES:
-                raise _error(f"the parameter `{name}`", _Problem("bytes of values", MOST_VALUE_BYTES, size))
-            try:
-                level = [inner for part in level for inner in _parts(part)]
-            except Exception as error:  # a class of the caller's may fail in its own way
-                text = f"the parameter `{name}` cannot be read: {raised(error)}"
-                raise BadRequest(text, hint="give plain values, arrays or values of pyarrow.scalar") from None
-            depth += 1
-
-
-def _named_values(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    try:
-        return list(params.items())
-    except Exception as error:
-        raise BadRequest(f"the parameters cannot be read: {raised(error)}", hint="give a plain dict") from None
-
-
 def too_deep(what: str) -> ResourceLimit:
     """Return the error for a text that is too deeply nested for a parser."""
     text = f"{what} is nested too deeply"
@@ -137,9 +101,8 @@ class _Problem:
 
 
 def _error(what: str, problem: _Problem) -> ResourceLimit:
-    text = f"{what} has {problem.actual} {_SHOWN.get(problem.resource, problem.resource)}, more than {problem.limit}"
-    hint = _SHORTEN if problem.resource in _SHOWN else "pass fewer or flatter values; load what is larger"
-    return ResourceLimit(text, resource=problem.resource, limit=problem.limit, actual=problem.actual, hint=hint)
+    text = f"{what} has {problem.actual} {_SHOWN[problem.resource]}, more than {problem.limit}"
+    return ResourceLimit(text, resource=problem.resource, limit=problem.limit, actual=problem.actual, hint=_SHORTEN)
 
 
 _SHOWN: Final = {
@@ -153,21 +116,6 @@ _SHOWN: Final = {
     "statement growth": "times the length of its parts in one value, at worst",
     "statement relations": "relations, with common table expressions written out",
 }
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, str | bytes | bytearray | memoryview):
-        return ()
-    if isinstance(value, Mapping):
-        return (*value.keys(), *value.values())
-    return value if isinstance(value, Sequence | set | frozenset) else ()
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, str | bytes | bytearray):
-        return len(value)
-    size = getattr(value, "nbytes", 0)  # NumPy and Arrow values
-    return size if isinstance(size, int) else 0
 
 
 def _problem(text: str) -> _Problem | None:
@@ -190,11 +138,7 @@ def _problem_of(text: str) -> _Problem | None:
     tokens = tokens_of(text, MOST_TOKENS + 1)
     if len(tokens) > MOST_TOKENS:
         return _Problem("statement tokens", MOST_TOKENS, len(tokens))
-    scan = _Scan()
-    for place, token in enumerate(tokens):
-        if not place % _STRIDE:
-            check_deadline()
-        scan.take(tokens, place, token)
+    scan = _scanned(tokens)
     measured = (
         ("statement nesting", MOST_NESTED, scan.deepest),
         ("statement operators", MOST_CHAINED, scan.longest),
@@ -210,6 +154,26 @@ def _problem_of(text: str) -> _Problem | None:
     if joined > MOST_JOINED:
         return _Problem("statement joins", MOST_JOINED, joined)
     return _Problem("statement relations", MOST_RELATIONS, relations) if relations > MOST_RELATIONS else None
+
+
+@lru_cache(maxsize=512)
+def growth_of(text: str) -> tuple[int, bool]:
+    """How many times longer than its parts a value of a statement may get, at worst, and whether it reads relations.
+
+    >>> growth_of("select a || a as b from (select 'x' as a)")
+    (2, True)
+    """
+    scan = _scanned(tokens_of(text, MOST_TOKENS))
+    return _expanded(scan)[2], bool(scan.uses)
+
+
+def _scanned(tokens: Sequence[SqlToken]) -> _Scan:
+    scan = _Scan()
+    for place, token in enumerate(tokens):
+        if not place % _STRIDE:
+            check_deadline()
+        scan.take(tokens, place, token)
+    return scan
 
 
 @dataclass(kw_only=True)

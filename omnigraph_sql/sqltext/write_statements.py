@@ -337,11 +337,39 @@ class UseBranchStatement(ScriptStatement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CreateTagStatement(ScriptStatement):
+    """`create tag`."""
+
+    name: str
+    base: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropTagStatement(ScriptStatement):
+    """`drop tag`."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShowStatement(ScriptStatement):
-    """`show branches` or `show commits`."""
+    """`show branches`, `show tags`, `show commits` or `show conflicts`."""
 
-    what: Literal["branches", "commits"]
+    what: Literal["branches", "tags", "commits", "conflicts"]
+    source: str | None = None
+    """The branch whose conflicts are shown."""
+    target: str | None = None
 
 
-BranchStatement: TypeAlias = CreateBranchStatement | DropBranchStatement | MergeBranchStatement | UseBranchStatement
+BranchStatement: TypeAlias = (
+    CreateBranchStatement
+    | DropBranchStatement
+    | MergeBranchStatement
+    | UseBranchStatement
+    | CreateTagStatement
+    | DropTagStatement
+)
 """Statements that no transaction holds."""
+LASTING = (DropBranchStatement, MergeBranchStatement, DropTagStatement)
+"""Those whose effect cannot be undone."""

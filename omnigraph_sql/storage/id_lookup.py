@@ -25,7 +25,7 @@ from omnigraph_udfs.ids import IdIndex
 
 _SCANS: Final = 3
 """After so many scans the fragments of a table get an index."""
-_SMALL: Final = 1 << 10
+_SMALL: Final = 1 << 12
 """Rows of a fragment whose index costs nothing."""
 _MOST_FRAGMENTS: Final = 256
 MOST_IDS: Final = 8192

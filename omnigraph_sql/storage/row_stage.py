@@ -10,10 +10,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from lance.dataset import LanceOperation, Transaction
+from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, reading
+from omnigraph_sql.storage.row_updates import row_update
 from omnigraph_sql.storage.table_parts import fragments_of
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
@@ -94,12 +95,6 @@ class RowStage:
                 emptied.append(fragment.fragment_id)
             else:
                 updated.append(after)
-        operation = LanceOperation.Update(
-            removed_fragment_ids=emptied,
-            updated_fragments=updated,
-            new_fragments=self._new,
-            fields_modified=[],
-            update_mode="rewrite_rows",
-        )
+        operation = row_update(emptied, updated, self._new)
         transaction = Transaction(self._dataset.version, operation, uuid=str(uuid.uuid4()))
         return self._finish(transaction, operation_id, self._rows)

@@ -135,7 +135,7 @@ def _read_deletions(storage: TableStorage, handle: SnapshotHandle, fragment: Fra
     storage.calls["deletions"] += 1
     name = f"{_place(handle, fragment.deletion.base_id)}/{fragment.deletion.path(fragment.number)}"
     with reading(handle):
-        content = bytes(storage.objects.open(name).read())
+        content = storage.objects.read_bytes(name)
         if fragment.deletion.file_type == "array":
             offsets = pa.ipc.open_file(io.BytesIO(content)).read_all().column(0).to_numpy()
             return np.unique(offsets.astype(np.int64))
@@ -299,4 +299,18 @@ def carried_addresses(start: SnapshotHandle, end: SnapshotHandle, addresses: npt
         target = np.uint64(after[numbers[number]].number)
         chosen = fragments == number
         out[chosen] = (target << _FRAGMENT) | (addresses[chosen] & _OFFSET)
+    return out
+
+
+def carried_positions(storage: TableStorage, start: SnapshotHandle, end: SnapshotHandle, positions: Positions) -> Positions:
+    """The positions that rows of one version have in another one, for rows that both versions share."""
+    before = list(fragment_places(start).values())
+    after = fragment_places(end)
+    fragments = np.searchsorted(np.array([place.start for place in before]), positions, side="right") - 1
+    out = np.empty(len(positions), np.int64)
+    for number in np.unique(fragments).tolist():
+        place, chosen = before[number], fragments == number
+        other = after[place.files]
+        offsets = _offsets(storage, start, place, positions[chosen] - place.start)
+        out[chosen] = live_positions(other, deleted_offsets(storage, end, other), offsets)
     return out

@@ -22,6 +22,7 @@ from omnigraph_sql.storage.columns import blob_column
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle, reading
 from omnigraph_sql.storage.relocation import next_row_id
 from omnigraph_sql.storage.row_stage import FRAGMENT_ROWS
+from omnigraph_sql.storage.row_updates import row_update
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.storage.version_difference import (
     FragmentPlace,
@@ -54,13 +55,7 @@ def collapse(
     changed = [fragment for fragment in updated if fragment is not None]
     if not (removed or changed or new):
         return None
-    operation = LanceOperation.Update(
-        removed_fragment_ids=removed,
-        updated_fragments=changed,
-        new_fragments=new,
-        fields_modified=[],
-        update_mode="rewrite_rows",
-    )
+    operation = row_update(removed, changed, new)
     return _staged(storage, base, operation, "rows", operation_id, sum(fragment.num_rows for fragment in new))
 
 

@@ -20,7 +20,16 @@ from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.store.locks.manager import publish_lock
 from omnigraph_sql.store.recovery import finish_operation, now_us
 from omnigraph_sql.store.sidecar_format import Sidecar, SidecarTable
-from omnigraph_sql.writes.operation import Attempt, CreateTable, Provenance, T, TableWrite, WriteOutcome, expected_pins
+from omnigraph_sql.writes.operation import (
+    Attempt,
+    CommitSources,
+    CreateTable,
+    Provenance,
+    T,
+    TableWrite,
+    WriteOutcome,
+    expected_pins,
+)
 from omnigraph_sql.writes.stage import needs_fork, stage_write
 
 
@@ -107,6 +116,7 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
             )
         )
     parent = attempt.snapshot.head.graph_commit_id if attempt.snapshot.head else None
+    sources = provenance.sources or CommitSources()
     intent = Intent(
         graph_commit_id=ulid.new(),
         parent_commit_id=parent,
@@ -116,8 +126,8 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
         operation_id=operation_id,
         message=provenance.message,
         idempotency_key=provenance.idempotency_key,
-        merged_parent_commit_id=provenance.merged_parent,
-        origin_commit_id=provenance.origin,
+        merged_parent_commit_id=sources.merged_parent,
+        origin_commit_id=sources.origin,
     )
     changes = attempt.prepared.changes
     return Sidecar(

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.changes import DefinitionChange, Pin, PointerUpdate, Tombstone
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -122,7 +123,7 @@ class Selection:
     ids: pa.Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PreparedWrite(Generic[T]):
     """A validated operation: its writes, the tables it was validated against, and the result for the caller."""
 
@@ -149,6 +150,16 @@ class PreparedWrite(Generic[T]):
 
 
 @dataclass(frozen=True)
+class CommitSources:
+    """The commits that a commit takes its changes from, besides its parent."""
+
+    merged_parent: str | None = None
+    """The head of the branch that is merged."""
+    origin: str | None = None
+    """The commit that is reverted, restored or picked."""
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Writer, message and idempotency key of a commit. `BadRequest` for a text that cannot be stored."""
 
@@ -156,15 +167,15 @@ class Provenance:
     actor: str | None = None
     message: str | None = None
     idempotency_key: str | None = None
-    merged_parent: str | None = None
-    """The head of the branch that is merged."""
-    origin: str | None = None
-    """The commit that is reverted, restored or picked."""
+    sources: CommitSources | None = None
+    """The commits that a merge takes its changes from."""
 
     def __post_init__(self) -> None:
         check_actor(self.actor)
         check_optional(self.message, "message")
         check_optional(self.idempotency_key, "idempotency_key")
+        if self.idempotency_key == "":
+            raise BadRequest("`idempotency_key` is empty", hint="give a key that names the write, or none")
 
 
 @dataclass(frozen=True)

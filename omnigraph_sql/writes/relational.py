@@ -471,7 +471,7 @@ class RelationalWriter:
     def _run(self, steps: Callable[[Snapshot], Steps], reads: Iterable[str]) -> Commit | None:
         def prepare(snapshot: Snapshot) -> PreparedWrite[None]:
             writes, changes = steps(snapshot)
-            return PreparedWrite(writes, frozenset(reads), None, changes=changes)
+            return PreparedWrite(writes=writes, reads=frozenset(reads), result=None, changes=changes)
 
         if self._transaction is not None:
             return self._transaction.apply(prepare)

@@ -301,7 +301,7 @@ class WriteTransaction:
                 places[key], heads[key] = table.place, table.base
         reads = frozenset(key for key in self._reads if key not in staged)
         prepared: PreparedWrite[None] = PreparedWrite(
-            tuple(StagedBefore(key) for key in staged), reads, None, changes=tuple(changes)
+            writes=tuple(StagedBefore(key) for key in staged), reads=reads, result=None, changes=tuple(changes)
         )
         return Attempt(self.base, prepared, staged, operation_id=self.id, places=places, heads=heads)
 

@@ -167,7 +167,7 @@ def test_graphs_have_names(place: Path) -> None:
         ("sql", "--store", "harbour", "select count(*) as n from Port", "--format", "csv"),
     ):
         assert ogsql(*command, cwd=below).out == "n\n2\n"
-    assert ogsql("branch", "list", "harbour", cwd=below).out == "main\n"
+    assert ogsql("branch", "list", "harbour", "--json", cwd=below).document["branches"] == ["main"]
     made = ogsql("init", "other", "--schema", "../ports.pg", cwd=below)
     assert made.status == 0, made.err
     assert f"target: {place / 'elsewhere'}" in made.err
@@ -229,6 +229,20 @@ def test_keys_that_are_not_known_are_warnings(place: Path) -> None:
     (place / "omnigraph.yaml").write_text("queries: [ports.gq]\ntheme: dark\n")
     with pytest.warns(UserWarning, match="`theme` is not known"):
         load_project(place)
+
+
+def test_keys_beside_the_address_of_a_graph_are_warnings(place: Path) -> None:
+    content = "graphs:\n  harbour: {uri: graph, branch: main}\nservers: {prod: {url: https://example.org, token: x}}\n"
+    (place / "omnigraph.yaml").write_text(content)
+    done = ogsql("sql", "harbour", "select 1 as x", "--format", "csv", cwd=place)
+
+    assert (done.status, done.out) == (0, "x\n1\n"), done.err
+    assert "`graphs.harbour.branch` is not known, and is ignored" in done.err
+    assert "`servers.prod.token` is not known, and is ignored" in done.err
+    with pytest.warns(UserWarning, match="is not known"):
+        assert load_project(place).servers == {"prod": "https://example.org"}
+    (place / "omnigraph.yaml").write_text("graphs: {harbour: {url: graph}}\n")
+    assert "did you mean `uri`?" in ogsql("sql", "harbour", "select 1", cwd=place).err
 
 
 def test_a_working_directory_that_is_gone(place: Path) -> None:

@@ -78,8 +78,9 @@ def compile_cutter(directory: Path) -> Cutter:
 
 
 def observe(graph: og.Graph) -> dict[str, Any]:
-    """Everything a reader can see on every branch."""
-    return {branch: _observe(graph, branch) for branch in graph.branches()}
+    """Everything a reader can see on every branch and by every tag."""
+    tags = {f"@{tag.name}": world.rows(graph, commit=tag.name) for tag in graph.tags()}
+    return {branch: _observe(graph, branch) for branch in graph.branches()} | tags
 
 
 def _observe(graph: og.Graph, branch: str) -> dict[str, Any]:

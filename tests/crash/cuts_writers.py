@@ -107,6 +107,10 @@ def on_draft(root: Path) -> None:
     seeded(root).create_branch("draft")
 
 
+def tagged(root: Path) -> None:
+    seeded(root).tag("v0")
+
+
 def on_own_draft(root: Path) -> None:
     """A branch with tables of its own."""
     on_draft(root)
@@ -239,6 +243,11 @@ WRITERS: dict[str, Writer] = {
         oracle=from_the("unlink", r"__manifest/[0-9A-Z]+/_branches/draft\.json"),
         litters=True,
     ),
+    "branch_from_the_past": Writer(
+        OPERATIONS["branch_from_the_past"], oracle=from_the("link", r"__manifest/[0-9A-Z]+/_branches/new\.json")
+    ),
+    "tag": Writer(OPERATIONS["tag"], oracle=from_the("link", PUBLISH.pattern)),
+    "delete_tag": Writer(OPERATIONS["delete_tag"], tagged, oracle=from_the("link", PUBLISH.pattern)),
     "create_table": Writer(tables(lambda to: to.create_table("staging", "orders", ORDERS))),
     "create_table_again": Writer(tables(lambda to: to.create_table("main", "orders", MORE)), dropped),
     "create_table_on_draft": Writer(tables(lambda to: to.create_table("main", "orders", ORDERS), "draft"), on_draft),

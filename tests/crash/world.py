@@ -308,6 +308,9 @@ OPERATIONS: dict[str, Callable[[og.Graph], object]] = {
     "open": lambda graph: graph,
     "create_branch": lambda graph: graph.create_branch("new"),
     "delete_branch": lambda graph: graph.delete_branch("draft"),
+    "tag": lambda graph: graph.tag("v1", actor="op"),
+    "delete_tag": lambda graph: graph.delete_tag("v0"),
+    "branch_from_the_past": lambda graph: graph.create_branch("new", "main@1"),
     "stubborn": lambda graph: stubborn(graph, OPERATIONS["many"]),
 }
 

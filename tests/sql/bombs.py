@@ -77,6 +77,21 @@ BOMBS: dict[str, tuple[str, dict[str, Any]]] = {
 ONE_ENGINE: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "datafusion": {
         "lpad": ("select length(lpad('x', 2000000000, ' ')) as n", {}),
+        "repeat in all rows": ("select length(string_agg(repeat('x', 100000), '')) as n from P a, P b, P c", {}),
+        "replace in all rows": (
+            "select count(distinct replace('xxxxxxxxxx', 'x', repeat('y', 10000))) as n from P a, P b, P c",
+            {},
+        ),
+        "concat of repeat": (
+            "with a as (select repeat('x', 1000000) as s), b as (select s||s||s||s||s||s||s||s as s from a), "
+            "c as (select s||s||s||s||s||s||s||s as s from b), d as (select s||s||s||s||s||s||s||s as s from c), "
+            "e as (select s||s||s||s||s||s||s||s as s from d) select length(s||s||s||s||s||s||s||s) as n from e",
+            {},
+        ),
+        "concat_ws of repeat": (
+            "select sum(length(concat_ws(repeat('x', 50000), a.k, b.k, c.k, a.k, b.k, c.k, a.k))) as n from P a, P b, P c",
+            {},
+        ),
         "nested array_repeat": ("select array_repeat(array_repeat(array_repeat(1, 1000), 1000), 1000) as x", {}),
         "array_repeat of array_repeat": (
             "with a as (select array_repeat(1, 1000) x), b as (select array_repeat(x, 1000) x from a)"
@@ -94,7 +109,7 @@ ONE_ENGINE: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
 }
 SLICE = (
     *("minus", "except", "doubling", "nested repeat", "deep parameter", "or of columns", "lists of lists"),
-    *("types in a text", "nested array_repeat"),
+    *("types in a text", "nested array_repeat", "repeat in all rows", "concat of repeat"),
 )
 MAY_ANSWER = frozenset(
     ("doubling", "quoted brackets", "long", "or of columns", "casts", "table expressions", "nested repeat")

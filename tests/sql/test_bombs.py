@@ -48,6 +48,15 @@ def test_no_statement_ends_its_process(uri: str, engine: EngineName, name: str) 
     explode(uri, engine, name)
 
 
+@pytest.mark.hangs_after(60)
+@pytest.mark.parametrize("name", ["repeat in all rows", "replace in all rows", "concat of repeat", "concat_ws of repeat"])
+def test_constants_count_as_values_of_all_rows_and_with_what_they_are_joined_to(uri: str, name: str) -> None:
+    text, params = bombs_of("datafusion")[name]
+    with og.connect(uri, read_only=True) as graph, pytest.raises(ResourceLimit) as caught:
+        graph.sql(text, params, engine="datafusion", timeout=5, memory_limit=64 << 20).to_arrow()
+    assert caught.value.resource == "memory"
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("text", "resource"),
@@ -84,6 +93,7 @@ def test_large_statements_of_honest_people_run(uri: str, engine: EngineName) -> 
         f"select count(*) as n from ({united}) u": 500_000,
         f"with {tables} select count(*) as n from t14 a join t13 b on a.k = b.k": 5_000,
         f"select count(*) as n from P where k = case {branches} else k end": 5_000,
+        "select count(*) as n from P where repeat('=', 80) || k || repeat('=', 80) <> replace(k, 'p', 'q')": 5_000,
     }
     with og.connect(uri, read_only=True) as graph:
         for text, count in honest.items():

@@ -31,6 +31,7 @@ EXCLUSIONS = (
     Exclusion("*.if_commit", "states of the graph"),
     Exclusion("ogsql branch *.words", "states of the graph"),
     Exclusion("ogsql commit *.words", "states of the graph"),
+    Exclusion("ogsql tag *.words", "states of the graph"),
     Exclusion("*.data", "records and rejects"),
     Exclusion("*.rejects", "records and rejects"),
     Exclusion("*.max_rejects", "records and rejects"),
@@ -82,11 +83,15 @@ BASELINES: dict[str, _Words] = {
     "ogsql branch create": lambda world: [str(world.uri), world.name()],
     "ogsql branch delete": lambda world: [str(world.uri), _branch(world)],
     "ogsql branch list": lambda world: [str(world.uri)],
+    "ogsql changes baseline": lambda world: [str(world.uri)],
+    "ogsql changes poll": lambda world: [str(world.uri)],
     "ogsql cleanup": lambda world: [str(world.uri), "--keep", "5"],
+    "ogsql commit changes": lambda world: [str(world.uri), world.graph.snapshot().commit_id],
     "ogsql commit list": lambda world: [str(world.uri)],
     "ogsql commit show": lambda world: [str(world.uri), world.graph.snapshot().commit_id],
     "ogsql compile": lambda world: _FILES,
     "ogsql completion": lambda world: ["bash"],
+    "ogsql diff": lambda world: [str(world.uri), "main", "main"],
     "ogsql embed": lambda world: ["ports.jsonl", "--schema", "ports.pg", "--clean"],
     "ogsql ensure-indices": lambda world: [str(world.uri)],
     "ogsql explain": lambda world: [str(world.uri), "--query", "ports.gq"],
@@ -106,12 +111,15 @@ BASELINES: dict[str, _Words] = {
     "ogsql shell": lambda world: [str(world.uri)],
     "ogsql snapshot": lambda world: [str(world.uri)],
     "ogsql sql": lambda world: [str(world.uri), "select 1 as x"],
+    "ogsql tag create": lambda world: [str(world.uri), world.name()],
+    "ogsql tag delete": lambda world: [str(world.uri), _tag(world)],
+    "ogsql tag list": lambda world: [str(world.uri)],
     "ogsql version": lambda world: [],
 }
 """The words after each command with which it succeeds. Whoever adds a command adds it here."""
 CHANGING = {
     *("branch create", "branch delete", "cleanup", "ensure-indices", "ingest", "init", "load", "mutate"),
-    *("pipeline run", "shell"),
+    *("pipeline run", "shell", "tag create", "tag delete"),
 }
 _STATUSES = {0, 1, 2, 4, 5, 6, 7, 8, 141}
 _DRAINED = b"select 1;\n"
@@ -120,6 +128,12 @@ _DRAINED = b"select 1;\n"
 def _branch(world: World) -> str:
     name = world.name()
     world.graph.create_branch(name)
+    return name
+
+
+def _tag(world: World) -> str:
+    name = world.name()
+    world.graph.tag(name)
     return name
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 
-from omnigraph_sql.engines.datafusion.bounded_functions import bounded_sql
+from omnigraph_sql.engines.datafusion.bounded_functions import bounded_sql, growth
 from omnigraph_sql.engines.datafusion.catalog import GraphCatalog
 from omnigraph_sql.engines.datafusion.foreign_files import SUBDIRECTORIES, forget_files
 from omnigraph_sql.engines.datafusion.foreign_plans import inner_plan, scan_limits
@@ -25,7 +25,8 @@ from omnigraph_sql.sql.refs import SchemaRef, StateRef
 from omnigraph_sql.sql.resolver import NameResolver, ResolvedTable, SqlSource, unknown_name
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import CATALOG, parameter_scalar
-from omnigraph_sql.sqltext.text_limits import MOST_VIEWS, check_parameters, check_sql, too_many_views
+from omnigraph_sql.sqltext.parameter_limits import check_parameters
+from omnigraph_sql.sqltext.text_limits import MOST_VIEWS, check_sql, too_many_views
 from omnigraph_sql.sqltext.user_sql import is_sampled, state_written, translated_sql
 
 _CATALOG = re.compile(r"table '([^.']+)\.[^']*\.[^']*' not found")
@@ -79,6 +80,7 @@ class AttachedGraph:
         check_sql(definition["sql"], f"the view `{table.name}`")
         text = bounded_sql(translated_sql(definition["sql"], definition["dialect"], "datafusion"))
         inner, view_session = self._inside(place)
+        view_session.resolver.growth = growth(text)
         self._depth += 1
         try:
             return run_off_thread(lambda: inner.sql_with_options(text, _READS)).into_view()
@@ -227,6 +229,7 @@ class GraphContext(SessionContext):
             resolver.execution = execution or Execution(RunSettings(limits=RunLimits(None, self._memory)), RunClock(None))
             if execution is not None:
                 resolver.reading.follow(execution)
+            resolver.growth = growth(text)
             try:
                 frame = super().sql(bounded_sql(text), options=_READS, param_values=values)
                 if resolver.reading.is_remote:

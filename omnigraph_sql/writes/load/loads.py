@@ -286,7 +286,7 @@ def _prepare(
         warnings=merge.warnings(),
     )
     writes = tuple(write for key in tables if (write := _write(snapshot, image.deltas[key], mode)) is not None)
-    return PreparedWrite(writes, frozenset(image.read), counted)
+    return PreparedWrite(writes=writes, reads=frozenset(image.read), result=counted)
 
 
 def _deltas(tables: Mapping[str, TableRows], mode: LoadMode) -> dict[str, TableDelta]:

@@ -76,7 +76,11 @@ class Rejects:
         self._is_parquet = isinstance(target, str | os.PathLike) and os.fspath(target).endswith(".parquet")
         with self._collecting():
             self._file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n", prefix="omnigraph-")  # noqa: SIM115
-        self._output = None if self._destination is None else _opened(self._destination)
+        try:
+            self._output = None if self._destination is None else _opened(self._destination)
+        except BadRequest:
+            self._file.close()
+            raise
         self._mark: tuple[int, int, Counter[str | None]] = (0, 0, Counter())
 
     @property
@@ -116,8 +120,9 @@ class Rejects:
     def add_noted(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Note records that others rejected, as they reported them."""
         for entry in entries:
+            line = json.dumps({name: _storable(value) for name, value in entry.items()}, ensure_ascii=False)
             with self._collecting():
-                self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                self._file.write(line + "\n")
             self.count += 1
             self.by_table[entry["table_key"]] += 1
 
@@ -265,6 +270,11 @@ def files_of(data: Any) -> list[Any]:
     """The files that a load reads, as far as its data names them."""
     sources = data.values() if isinstance(data, Mapping) else [data]
     return [source for source in sources if isinstance(source, os.PathLike) or (isinstance(source, str) and is_path(source))]
+
+
+def _storable(value: Any) -> Any:
+    """Return a value of a report. In names of files that are not UTF-8, the bytes that are no character are escaped."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
 
 
 def _opened(destination: Destination) -> OutputFile:

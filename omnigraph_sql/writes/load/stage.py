@@ -109,7 +109,7 @@ def publish_staged(
         warnings=staged.warnings,
     )
     writes = tuple(StagedBefore(table.table_key) for table in staged.tables)
-    base = Attempt(snapshot, PreparedWrite(writes, frozenset(staged.reads), result))
+    base = Attempt(snapshot, PreparedWrite(writes=writes, reads=frozenset(staged.reads), result=result))
     # Rows that wait outside of tables are gone after the first publish: look first whether this is a repetition.
     commit = published_before(store, staged.branch, base, provenance)
     if commit is not None:

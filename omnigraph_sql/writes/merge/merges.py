@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
+from omnigraph_compiler import Catalog
 from omnigraph_sql import failpoints
 from omnigraph_sql.choices import MergeGranularity
 from omnigraph_sql.errors import BadRequest, MergeConflicts, NotFound, OmnigraphError, VersionReclaimed
@@ -21,12 +23,13 @@ from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.table_keys import TableKey
 from omnigraph_sql.writes.branches import delete_branch
 from omnigraph_sql.writes.load.spool import Workspace
+from omnigraph_sql.writes.merge.conflict_relation import conflicts_table
 from omnigraph_sql.writes.merge.conflicts import MergeConflict
 from omnigraph_sql.writes.merge.frame import MergeFrame
 from omnigraph_sql.writes.merge.plan import MergePlan, TypeChanges, plan_merge, plan_writes
 from omnigraph_sql.writes.merge.resolution import MergeResolution, read_resolution
 from omnigraph_sql.writes.merge.row_states import RowStates
-from omnigraph_sql.writes.operation import PreparedWrite, Provenance
+from omnigraph_sql.writes.operation import CommitSources, PreparedWrite, Provenance
 from omnigraph_sql.writes.protocol import Review, execute, refuse_schema_apply
 
 MergeOutcome: TypeAlias = Literal["already_up_to_date", "conflicts", "fast_forward", "merged"]
@@ -62,6 +65,22 @@ class MergeResult:
     """Why it could not be deleted."""
     warnings: tuple[str, ...] = ()
     """What a reader of the result should know."""
+    _catalog: Catalog = field(repr=False, compare=False)
+
+    def conflicts_table(self) -> pa.Table:
+        """The conflicts as an Arrow table, with the columns of `merge_conflicts` in SQL.
+
+        Returns:
+            One row per conflict: `kind`, `type`, `id`, the row on each side (`base`, `ours`, `theirs`) as a structure, the
+            changed `properties`, and `message`.
+
+        Example:
+            >>> graph.create_branch("idle")
+            'idle'
+            >>> graph.merge("idle", dry_run=True).conflicts_table().column_names[:4]
+            ['kind', 'type', 'id', 'base']
+        """
+        return conflicts_table(self._catalog, self.conflicts)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as values of Python.
@@ -72,7 +91,8 @@ class MergeResult:
             >>> graph.merge("quiet").to_dict()["outcome"]
             'already_up_to_date'
         """
-        return vars(self) | {
+        members = {name: value for name, value in vars(self).items() if name != "_catalog"}
+        return members | {
             "commit": self.commit.to_dict() if self.commit else None,
             "changes": {key: dict(vars(counts)) for key, counts in self.changes.items()},
             "relations": list(self.relations),
@@ -118,19 +138,21 @@ def merge(store: GraphStore, request: MergeRequest) -> MergeResult:
         request.actor,
         request.message,
         request.idempotency_key,
-        merged_parent=theirs.commit_id,
+        CommitSources(merged_parent=theirs.commit_id),
     )
     planner = _branch_planner(store, request, theirs)
     result = run_merge(store, request.target, planner, provenance, request.review, always=True)
     return _deleted(store, request, result) if request.delete_source else result
 
 
-def preview_merge(store: GraphStore, request: MergeRequest) -> MergeResult:
-    """What a merge would do now. Nothing is written."""
+def preview_merge(
+    store: GraphStore, request: MergeRequest, theirs: Snapshot | None = None, ours: Snapshot | None = None
+) -> MergeResult:
+    """What a merge would do now, or on snapshots of both branches. Nothing is written."""
     request = check_request(store, request)
-    theirs = store.coordinator.fresh(request.source)
-    planned = _branch_planner(store, request, theirs)(store.coordinator.fresh(request.target))
-    result = _result(planned)
+    theirs = theirs or store.coordinator.fresh(request.source)
+    planned = _branch_planner(store, request, theirs)(ours or store.coordinator.fresh(request.target))
+    result = _result(planned, store.catalog)
     if planned.plan is None:
         return result
     with Workspace() as workspace:
@@ -243,16 +265,16 @@ def run_merge(
 
         def prepare(ours: Snapshot) -> PreparedWrite[MergeResult]:
             planned = planner(ours)
-            result = _result(planned)
+            result = _result(planned, store.catalog)
             if planned.plan is None:
-                return PreparedWrite((), frozenset(), result)
+                return PreparedWrite(writes=(), reads=frozenset(), result=result)
             _require_decided(planned)
             writes, changes = plan_writes(planned.plan, fresh_workspace())
             _require_decided(planned)
             return PreparedWrite(
-                tuple(writes),
-                planned.plan.reads,
-                result,
+                writes=tuple(writes),
+                reads=planned.plan.reads,
+                result=result,
                 changes=tuple(changes),
                 head=ours.commit_id,
                 is_commit=always,
@@ -282,13 +304,14 @@ def _workspace() -> Iterator[Callable[[], Workspace]]:
             workspace.close()
 
 
-def _result(planned: PlannedMerge) -> MergeResult:
+def _result(planned: PlannedMerge, catalog: Catalog) -> MergeResult:
     result = MergeResult(
         outcome="already_up_to_date",
         source=planned.source,
         target=planned.target,
         base_commit_id=planned.base_commit_id,
         warnings=planned.warnings,
+        _catalog=catalog,
     )
     if planned.plan is None:
         return result

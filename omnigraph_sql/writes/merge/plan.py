@@ -65,7 +65,7 @@ def plan_merge(frame: MergeFrame, resolution: MergeResolution, *, by_column: boo
         key = type_key(type_)
         if frame.touches(key):
             decider.decide_rows(key, by_column=by_column)
-    taken = decider.decide_relations()
+    taken = list(decider.decide_relations())
     if not decider.open:
         decider.decide_image()
     if not decider.open:

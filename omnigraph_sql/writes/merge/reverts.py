@@ -12,7 +12,7 @@ from omnigraph_sql.writes.merge.frame import MergeFrame
 from omnigraph_sql.writes.merge.merges import MergeRequest, MergeResult, PlannedMerge, Planner, run_merge
 from omnigraph_sql.writes.merge.plan import plan_merge
 from omnigraph_sql.writes.merge.resolution import MergeResolution
-from omnigraph_sql.writes.operation import Provenance
+from omnigraph_sql.writes.operation import CommitSources, Provenance
 from omnigraph_sql.writes.protocol import refuse_schema_apply
 
 Replay: TypeAlias = Literal["CherryPick", "Revert"]
@@ -39,7 +39,7 @@ def replay_commit(store: GraphStore, request: MergeRequest, kind: Replay) -> Mer
         request.actor,
         text[:_MESSAGE] if request.message is None else request.message,
         request.idempotency_key,
-        origin=commit.graph_commit_id,
+        CommitSources(origin=commit.graph_commit_id),
     )
     return run_merge(store, target, planner, provenance, request.review, always=False)
 
@@ -50,7 +50,8 @@ def restore_state(store: GraphStore, request: MergeRequest, state: Snapshot) -> 
     refuse_schema_apply(store)
     planner = _planner(store, replace(request, target=target), None, state)
     message = f"restore of {state.commit_id}" if request.message is None else request.message
-    provenance = Provenance("Restore", request.actor, message, request.idempotency_key, origin=state.commit_id)
+    sources = CommitSources(origin=state.commit_id)
+    provenance = Provenance("Restore", request.actor, message, request.idempotency_key, sources)
     return run_merge(store, target, planner, provenance, request.review, always=False)
 
 

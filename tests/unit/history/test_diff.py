@@ -114,7 +114,8 @@ def test_filters_and_their_errors(graph: og.Graph) -> None:
     assert told(graph.diff("main@1", "main", kinds=["node"])) == [("insert", "Person", "Ann"), ("insert", "Person", "Bob")]
     assert [each.kind for each in graph.diff("main@1", "main", types=["Knows"]).changes] == ["edge"]
     assert graph.diff("main@1", "main", ops=["delete"]).changes == ()
-    for filters in ({"kinds": ["nodes"]}, {"types": ["Persn"]}, {"ops": ["remove"]}):
+    wrong: list[dict[str, Any]] = [{"kinds": ["nodes"]}, {"types": ["Persn"]}, {"ops": ["remove"]}]
+    for filters in wrong:
         with pytest.raises(BadRequest, match="there is no"):
             graph.diff("main@1", "main", **filters)
 

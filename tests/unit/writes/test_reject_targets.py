@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import stat
@@ -96,6 +97,13 @@ def test_rights_are_looked_at_first(graph: og.Graph, tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(errors.BadRequest, match="Permission denied"):
         load(graph, tmp_path / "closed" / "x.jsonl")
+    assert names(graph) == []
+
+
+def test_a_target_that_cannot_be_opened_leaves_nothing_open(graph: og.Graph) -> None:
+    with pytest.raises(errors.BadRequest, match="cannot be written"):
+        load(graph, "/dev/fd/977")
+    gc.collect()
     assert names(graph) == []
 
 

@@ -1,11 +1,13 @@
 """Loads that go on past faulty records."""
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph_sql as og
@@ -166,3 +168,16 @@ def test_a_report_that_cannot_be_written_is_said(graph: og.Graph, tmp_path: Path
 def test_a_negative_allowance_is_refused(graph: og.Graph) -> None:
     with pytest.raises(errors.BadRequest, match="max_rejects is -1"):
         graph.load("", mode="append", max_rejects=-1)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_file_whose_name_is_not_utf_8_is_named_in_the_report(graph: og.Graph, tmp_path: Path, suffix: str) -> None:
+    source = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+    source.write_text(lines([port("A"), port("B", depth="deep"), port("C", depth=900)]))
+    report = tmp_path / f"rejects.{suffix}"
+
+    result = graph.load(source, mode="append", rejects=report, max_rejects=2)
+
+    assert (result.nodes, result.rejected) == ({"Port": 1}, 2)
+    entries = pq.read_table(report).to_pylist() if suffix == "parquet" else map(json.loads, report.read_text().splitlines())
+    assert {entry["source"] for entry in entries} == {str(tmp_path / "caf\\udce9.jsonl")}
