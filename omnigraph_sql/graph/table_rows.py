@@ -81,6 +81,15 @@ class TableRowStatements:
                 self._apply(Append(self._target.table_key, rows))
             return rows.num_rows
 
+    def append(self, reader: pa.RecordBatchReader) -> None:
+        """Add rows whose columns have names of the table."""
+        names = [self._target.column(name) for name in reader.schema.names]
+        with Workspace() as workspace:
+            rows = TableRows.put(self._fitted(reader, names), workspace)
+            check_rows(self._context, self._target, rows)
+            if rows.num_rows:
+                self._apply(Append(self._target.table_key, rows))
+
     def _incoming(self, statement: InsertStatement) -> pa.RecordBatchReader:
         names = self._target.schema.names
         if statement.query is None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.registry import ForeignTables
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
+    from omnigraph_sql.graph.write_targets import StatementContext
     from omnigraph_sql.sqltext.write_statements import ScriptStatement
     from omnigraph_sql.store.graph_store import GraphStore
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -358,9 +359,13 @@ class Transaction:
 
     def _run_statements(self, statements: Iterable[ScriptStatement], params: Mapping[str, Any] | None) -> ExecuteResult:
         from omnigraph_sql.graph.statement_executor import StatementExecutor
+
+        return StatementExecutor(self._context(params)).run(statements)
+
+    def _context(self, params: Mapping[str, Any] | None) -> StatementContext:
         from omnigraph_sql.graph.write_targets import StatementContext
 
-        context = StatementContext(
+        return StatementContext(
             store=self._store,
             writes=self._writes,
             sessions=self._current_sessions(),
@@ -369,7 +374,6 @@ class Transaction:
             embeddings=self._embeddings,
             note_reads=lambda: self._writes.note_reads(set(self._reads)),
         )
-        return StatementExecutor(context).run(statements)
 
     @property
     def tables(self) -> RelationalWriter:
@@ -415,10 +419,29 @@ class Transaction:
         """
         if mode not in ("create", "replace", "append"):
             raise BadRequest(f"`{mode}` is no mode of a write", hint="use create, replace or append")
-        if mode == "append":
+        if mode == "append" and self._has_constraints(schema, name):
+            self._append_checked(schema, name, data)
+        elif mode == "append":
             self.tables.append(schema, name, data)
         else:
             self.tables.create_table(schema or DEFAULT_SCHEMA, name, data, replace=mode == "replace")
+
+    def _has_constraints(self, schema: str, name: str) -> bool:
+        from omnigraph_sql.manifest.relations import table_key
+        from omnigraph_sql.manifest.table_rules import TableRules
+
+        entry = self.snapshot.entries.get(table_key(schema, name))
+        storage = self._store.storage
+        return entry is not None and TableRules.of(storage.schema(storage.open(entry))).are_enforced
+
+    def _append_checked(self, schema: str, name: str, data: Any) -> None:
+        from omnigraph_sql.graph.table_rows import TableRowStatements
+        from omnigraph_sql.writes.relational import opened_rows
+
+        context = self._context(None)
+        with self._writes.statement():
+            parts = (name,) if schema == DEFAULT_SCHEMA else (f"{self.branch}:{schema}", name)
+            TableRowStatements(context, context.target(parts)).append(opened_rows(data))
 
     # The end
 

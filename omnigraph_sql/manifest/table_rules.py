@@ -77,6 +77,11 @@ class TableRules:
         """The primary key and the unique constraints."""
         return (constraint for constraint in self.constraints if constraint.kind in ("primary key", "unique"))
 
+    @property
+    def are_enforced(self) -> bool:
+        """True if rows have to be checked beyond their columns."""
+        return any(constraint.kind != "foreign key" for constraint in self.constraints)
+
     def checks(self) -> Iterator[TableConstraint]:
         """The check constraints."""
         return (constraint for constraint in self.constraints if constraint.kind == "check")
@@ -113,6 +118,11 @@ def rules_metadata(schema: pa.Schema) -> dict[bytes, bytes] | None:
     """The metadata of a schema without what others have put into it."""
     text = (schema.metadata or {}).get(RULES_KEY)
     return None if text is None else {RULES_KEY: text}
+
+
+def is_same_table(one: pa.Schema, other: pa.Schema) -> bool:
+    """True if two schemas have the same columns and rules."""
+    return bool(one.equals(other)) and rules_metadata(one) == rules_metadata(other)
 
 
 def _constraint(entry: Mapping[str, object]) -> TableConstraint:
