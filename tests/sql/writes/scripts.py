@@ -134,12 +134,11 @@ class ScriptMaker:
     def _insert_select(self) -> str:
         name, source = self._table(), self._table()
         common = [column for column in self.tables[name] if self.tables[source].get(column) == self.tables[name][column]]
+        common = common or ["k"]
         shift = {"k": f"s.k + {self.random.randint(0, 3)}"}
-        items = [shift.get(column, f"s.{column}") for column in common or ["k"]]
+        items = [shift.get(column, f"s.{column}") for column in common]
         condition = self._condition("s", self.tables[source])
-        return (
-            f"insert into {name} ({', '.join(common or ['k'])}) select {', '.join(items)} from {source} s where {condition}"
-        )
+        return f"insert into {name} ({', '.join(common)}) select {', '.join(items)} from {source} s where {condition}"
 
     def _set(self, alias: str, columns: dict[str, str]) -> str:
         name = self._pick([column for column in columns if column != "k"] or ["k"])

@@ -10,10 +10,19 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql.choices import EngineName
 from omnigraph_sql.errors import OmnigraphError
+from omnigraph_sql.graph.transactions import Transaction
 from tests.sql.writes.scripts import DuckDBJudge, ScriptMaker
 
 STATEMENTS = 25
-SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 500))]
+SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 500))]
+
+
+def _runs(transaction: Transaction, statement: str) -> bool:
+    try:
+        transaction.execute(statement)
+    except OmnigraphError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
@@ -24,13 +33,7 @@ def test_a_script(tmp_path: Path, seed: int, engine: EngineName) -> None:
     with og.init(tmp_path / "graph", "node N { k: String @key }") as graph, graph.transaction(engine=engine) as tx:
         for statement in maker.statements(STATEMENTS):
             script.append(statement)
-            expected = judge.run(statement)
-            try:
-                tx.execute(statement)
-            except OmnigraphError as error:
-                assert not expected, ("DuckDB takes it", error, script)
-            else:
-                assert expected, ("DuckDB refuses it", script)
+            assert _runs(tx, statement) == judge.run(statement), script
             maker.tables = judge.columns()
         tables = judge.tables()
         assert {relation.name for relation in tx.relations()} == set(tables), script
