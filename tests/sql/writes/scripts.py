@@ -213,12 +213,12 @@ class DuckDBJudge:
     def __init__(self) -> None:
         self.connection = duckdb.connect(":memory:")
 
-    def run(self, statement: str) -> bool:
-        """Run a statement; False if it fails."""
+    def run(self, statement: str) -> bool | None:
+        """Run a statement; False if it fails, None if DuckDB is not able to run what is right."""
         try:
             self.connection.execute(statement)
-        except duckdb.Error:
-            return False
+        except duckdb.Error as error:
+            return None if "an index depends on a column after it" in str(error) else False
         return True
 
     def tables(self) -> dict[str, list[str]]:

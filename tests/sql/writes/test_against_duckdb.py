@@ -33,7 +33,8 @@ def test_a_script(tmp_path: Path, seed: int, engine: EngineName) -> None:
     with og.init(tmp_path / "graph", "node N { k: String @key }") as graph, graph.transaction(engine=engine) as tx:
         for statement in maker.statements(STATEMENTS):
             script.append(statement)
-            assert _runs(tx, statement) == judge.run(statement), script
+            expected = judge.run(statement)
+            assert expected is None or _runs(tx, statement) == expected, script
             maker.tables = judge.columns()
         tables = judge.tables()
         assert {relation.name for relation in tx.relations()} == set(tables), script
