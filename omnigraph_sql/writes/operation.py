@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -192,6 +192,7 @@ class Attempt(Generic[T]):
     snapshot: Snapshot
     prepared: PreparedWrite[T]
     staged: dict[str, StagedHandle] = field(default_factory=dict)
+    _: KW_ONLY
     operation_id: str | None = None
     """The id of the operation, if it was chosen before it is committed."""
     places: dict[str, SidecarTable] = field(default_factory=dict)

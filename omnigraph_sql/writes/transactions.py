@@ -42,7 +42,7 @@ from omnigraph_sql.writes.stage import needs_fork, stage_write
 _HINT: Final = "begin another one"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _WorkingTable:
     """A table that a transaction writes to."""
 
