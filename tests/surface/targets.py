@@ -199,6 +199,11 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
         "memory_limit": 1 << 28,
         "engine": "datafusion",
     },
+    "execute": lambda world: {
+        "text": f"create table {world.name()} as {_STATED}",
+        "params": _GIVEN,
+        "engine": "datafusion",
+    },
     "export": lambda world: {"types": ["Port"], "with_schema": False},
     "foreign": _none,
     "history_of": lambda world: {"type_name": "Port"},
