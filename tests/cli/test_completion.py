@@ -20,7 +20,7 @@ def complete(*words: str) -> list[str]:
     ("words", "proposals"),
     [
         (("ogsql", "sch"), ["plain,schema"]),
-        (("ogsql", "co"), ["plain,commit", "plain,compile", "plain,completion"]),
+        (("ogsql", "co"), ["plain,commit", "plain,compile", "plain,completion", "plain,copy"]),
         (("ogsql", "schema", ""), ["plain,plan"]),
         (("ogsql", "completion", ""), ["plain,bash", "plain,zsh", "plain,fish"]),
         (("ogsql", "compile", "a.pg", "b.gq", "--emit", "d"), ["plain,descriptor"]),
