@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import compile as compile_suite
+from bench import merges as merges_suite
 from bench import queries as queries_suite
 from bench import search as search_suite
 from bench import spark as spark_suite
@@ -40,6 +41,7 @@ SUITES = {
     ),
     "store": Suite(store_suite.INTRO, store_suite.run, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
     "store-huge": Suite(store_suite.HUGE_INTRO, store_suite.run_huge, ("omnigraph-sql", "pylance", "pyarrow", "numpy")),
+    "merges": Suite(merges_suite.INTRO, merges_suite.run, merges_suite.PACKAGES),
     "queries": Suite(queries_suite.INTRO, queries_suite.run, (*queries_suite.PACKAGES, "pyarrow")),
     "search": Suite(search_suite.INTRO, search_suite.run, search_suite.PACKAGES),
     "spark": Suite(spark_suite.INTRO, spark_suite.run, spark_suite.PACKAGES),
@@ -47,7 +49,7 @@ SUITES = {
     "startup": Suite(startup_suite.INTRO, startup_suite.run, startup_suite.PACKAGES, "The quickest of repeated runs"),
     "writers": Suite(writers_suite.INTRO, writers_suite.run, ("omnigraph-sql", "pylance", "lancedb")),
 }
-DEFAULT = ("compile", "store", "queries", "search", "spark", "sql", "startup", "writers")
+DEFAULT = ("compile", "store", "merges", "queries", "search", "spark", "sql", "startup", "writers")
 
 
 def main(arguments: list[str]) -> int:
@@ -83,7 +85,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="F",
         help="of `store`, `queries` and `writers`: this part of the usual sizes",
     )
-    parser.add_argument("--million", action="store_true", help="of `queries`: growth up to a million persons, too; slow")
+    parser.add_argument(
+        "--million",
+        action="store_true",
+        help="of `queries`: growth up to a million persons; of `merges`: a million wide rows; slow",
+    )
     parser.add_argument(
         "--data",
         type=Path,

@@ -75,6 +75,23 @@ def growth(results_by_size: dict[int, list[Result]], file: Path) -> None:
     _save(figure, file)
 
 
+def lines(title: str, label: str, points: dict[str, list[tuple[int, float]]], file: Path) -> None:
+    """Plot milliseconds by size, with a line for each operation."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for name, values in points.items():
+        axes.plot(*zip(*values, strict=True), "o-", label=name)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(label)
+    axes.set_ylabel("milliseconds, median")
+    axes.set_title(title)
+    axes.legend(fontsize="small")
+    _save(figure, file)
+
+
 def _save(figure: Figure, file: Path) -> None:
     """Save a figure with texts as texts; equal numbers give equal files."""
     import matplotlib

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph_sql import _compat, errors
 from omnigraph_sql._version import __version__
-from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, PipelineEngineName
+from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, MergeGranularity, PipelineEngineName
 
 if TYPE_CHECKING:
     from omnigraph_sql import pipeline, spark
@@ -21,23 +21,35 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
     from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.history.branch_changes import ChangeFeedPage
+    from omnigraph_sql.history.branches import BranchInfo
+    from omnigraph_sql.history.commit_changes import CommitChanges
     from omnigraph_sql.history.diff import ChangeSet, ChangeStats, EntityChange
     from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.copies.copies import CopyResult
     from omnigraph_sql.maintenance.indexes import PendingIndex
     from omnigraph_sql.manifest.journal import Commit
     from omnigraph_sql.manifest.snapshot import Snapshot
+    from omnigraph_sql.manifest.tags import Tag
     from omnigraph_sql.project import ProjectSettings
     from omnigraph_sql.result import Result
     from omnigraph_sql.writes.load.loads import LoadResult
     from omnigraph_sql.writes.load.staged_load import StagedLoad
+    from omnigraph_sql.writes.merge.conflicts import MergeConflict
+    from omnigraph_sql.writes.merge.merges import MergeResult
+    from omnigraph_sql.writes.merge.plan import TypeChanges
     from omnigraph_sql.writes.mutation import MutationResult
     from omnigraph_sql.writes.relational import RelationalWriter
 
 __all__ = [
+    "BranchInfo",
+    "ChangeFeedPage",
     "ChangeSet",
     "ChangeStats",
     "CleanupStat",
     "Commit",
+    "CommitChanges",
+    "CopyResult",
     "Embedder",
     "EngineName",
     "EntityChange",
@@ -47,6 +59,9 @@ __all__ = [
     "Graph",
     "LoadMode",
     "LoadResult",
+    "MergeConflict",
+    "MergeGranularity",
+    "MergeResult",
     "MutationResult",
     "PendingIndex",
     "PipelineEngineName",
@@ -57,6 +72,8 @@ __all__ = [
     "Snapshot",
     "StagedLoad",
     "Step",
+    "Tag",
+    "TypeChanges",
     "__version__",
     "connect",
     "errors",
@@ -69,16 +86,22 @@ _compat.check_versions()
 
 # The graph imports Arrow and Lance, which are slow to import; the version and the errors do not.
 _LAZY = {
+    "BranchInfo": "history.branches",
+    "ChangeFeedPage": "history.branch_changes",
     "ChangeSet": "history.diff",
     "ChangeStats": "history.diff",
     "CleanupStat": "maintenance.cleanup",
     "Commit": "manifest.journal",
+    "CopyResult": "maintenance.copies.copies",
+    "CommitChanges": "history.commit_changes",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
     "Explanation": "explanation",
     "ForeignTable": "foreign.model",
     "Graph": "graph",
     "LoadResult": "writes.load.loads",
+    "MergeConflict": "writes.merge.conflicts",
+    "MergeResult": "writes.merge.merges",
     "MutationResult": "writes.mutation",
     "PendingIndex": "maintenance.indexes",
     "Preview": "graph.sql",
@@ -88,6 +111,8 @@ _LAZY = {
     "Snapshot": "manifest.snapshot",
     "StagedLoad": "writes.load.staged_load",
     "Step": "explanation",
+    "Tag": "manifest.tags",
+    "TypeChanges": "writes.merge.plan",
     "connect": "graph",
     "init": "graph",
 }

@@ -12,3 +12,5 @@ PipelineEngineName: TypeAlias = Literal["local", "spark"]
 """The engines of pipelines: this process, or Spark."""
 ExtraColumns: TypeAlias = Literal["refuse", "skip"]
 """The treatment of columns that are not properties of the type: `refuse` raises, `skip` ignores them."""
+MergeGranularity: TypeAlias = Literal["row", "column"]
+"""What two sides of a merge may both change: with `row` no row, with `column` a row, but not the same property of it."""

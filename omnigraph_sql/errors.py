@@ -13,22 +13,27 @@ hint: list them with `branches`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 __all__ = [
     "AlreadyInitialized",
     "BadRequest",
+    "ChangeFeedGap",
+    "CommitHasNoParent",
     "Compile",
     "Configuration",
     "Conflict",
+    "CursorRejected",
     "DataTestFailed",
     "EmbeddingFailed",
     "ExpectedVersionMismatch",
     "InitializationClaimed",
     "Internal",
     "KeyConflict",
+    "MergeConflicts",
     "NotFound",
+    "OmittedRelationsWarning",
     "OmnigraphError",
     "OmnigraphWarning",
     "ParallelEdgesWarning",
@@ -37,6 +42,7 @@ __all__ = [
     "RejectsWarning",
     "ResourceLimit",
     "RowLevelCasContention",
+    "SchemaBoundary",
     "SourceFailed",
     "Span",
     "Storage",
@@ -203,12 +209,16 @@ ConflictReason: TypeAlias = Literal[
     "schema apply",
     "schema changed",
     "schema contract",
+    "schema differs",
+    "tagged",
     "undone",
     "unknown table",
 ]
 """The reasons of conflicts."""
 RecoveryReason: TypeAlias = Literal["pending", "undo"]
 """Why a recovery is needed: an operation is pending, or undoing it failed."""
+CursorReason: TypeAlias = Literal["branch", "commit", "filter", "graph", "history", "kind", "malformed"]
+"""What a token does not fit; `kind`: it is a token of another kind, `history`: its commit is not in that of the branch."""
 
 
 class Conflict(OmnigraphError):
@@ -258,6 +268,18 @@ class KeyConflict(OmnigraphError):
         super().__init__(message, hint=hint)
         self.table_key = table_key
         self.id = id
+
+
+class MergeConflicts(OmnigraphError):
+    """A merge met conflicts that nobody decided. Nothing was changed; `conflicts` has all of them."""
+
+    kind = "MergeConflicts"
+    exit_code = 5
+    http_status = 409
+
+    def __init__(self, message: str, *, conflicts: Sequence[Any], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.conflicts = list(conflicts)
 
 
 class PreconditionFailed(OmnigraphError):
@@ -339,6 +361,57 @@ class VersionReclaimed(OmnigraphError):
     def __init__(self, message: str, *, version: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.version = version
+
+
+class ChangeFeedGap(OmnigraphError):
+    """The changes of a commit cannot be read any more: a cleanup removed its rows, or those of its parent.
+
+    `first_unreadable_commit_id` is that commit, and `cursor` the cursor just before it, if a change feed met it.
+    """
+
+    kind = "ChangeFeedGap"
+    http_status = 410
+
+    def __init__(
+        self, message: str, *, first_unreadable_commit_id: str, cursor: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.first_unreadable_commit_id = first_unreadable_commit_id
+        self.cursor = cursor
+
+
+class CommitHasNoParent(OmnigraphError):
+    """The first commit of a graph has no parent to compare it with."""
+
+    kind = "CommitHasNoParent"
+    http_status = 409
+
+    def __init__(self, message: str, *, commit_id: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.commit_id = commit_id
+
+
+class SchemaBoundary(OmnigraphError):
+    """A type that a commit changed has other properties than before it, so its rows cannot be compared."""
+
+    kind = "SchemaBoundary"
+    http_status = 409
+
+    def __init__(self, message: str, *, commit_id: str, type_name: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.commit_id = commit_id
+        self.type_name = type_name
+
+
+class CursorRejected(OmnigraphError):
+    """A page token or cursor does not belong to the request: it is of another graph, branch, commit, filter or kind."""
+
+    kind = "CursorRejected"
+    http_status = 400
+
+    def __init__(self, message: str, *, reason: CursorReason, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
 
 
 class Storage(OmnigraphError):
@@ -433,6 +506,10 @@ class Internal(OmnigraphError):
 
 class OmnigraphWarning(UserWarning):
     """Base of the warnings of successful operations, issued through Python's `warnings`; results have the same texts."""
+
+
+class OmittedRelationsWarning(OmnigraphWarning):
+    """A bundle leaves out relational tables or views of its graph."""
 
 
 class ParallelEdgesWarning(OmnigraphWarning):

@@ -17,7 +17,7 @@ from omnigraph_sql.yaml_files import YamlChecker, default, read_yaml
 
 T = TypeVar("T")
 FILE_NAME = "omnigraph.yaml"
-SECTIONS = ("graphs", "servers", "schema", "queries", "branch", "foreign")
+SECTIONS = ("graphs", "servers", "schema", "queries", "branch", "foreign", "checks")
 _ADDRESSES = {"graphs": "uri", "servers": "url"}
 """The sections with addresses, each with the key of the address in a mapping."""
 _MAX_REMARKS = 5
@@ -54,6 +54,8 @@ class ProjectSettings:
     """The file of the schema."""
     branch: str | None = None
     """The default branch of commands."""
+    checks: Mapping[str, str | Path] = field(default_factory=dict)
+    """Reads that must return no row, by name: texts of SQL or `.gq`, or files."""
 
 
 class ProjectFile:
@@ -141,6 +143,11 @@ class ProjectFile:
         """The default branch of commands."""
         return self._section("branch", lambda value: self._reader.optional_text("branch", value), None)
 
+    @cached_property
+    def checks(self) -> dict[str, str | Path]:
+        """Reads that must return no row, by name."""
+        return self._section("checks", self._reader.checks, {})
+
     def settings(self) -> ProjectSettings:
         """Check all sections, and return the settings."""
         return ProjectSettings(
@@ -151,7 +158,18 @@ class ProjectFile:
             servers=self.servers,
             schema=self.schema,
             branch=self.branch,
+            checks=self.checks,
         )
+
+
+def is_listed(graphs: Mapping[str, str], uri: str) -> bool:
+    """True if a graph is among the addresses of a project file, or there are none."""
+    return not graphs or _place(uri) in map(_place, graphs.values())
+
+
+def _place(uri: str) -> str:
+    """An address that is the same for every way to write it."""
+    return uri.rstrip("/") if "://" in uri else os.path.realpath(uri)
 
 
 def nearest(start: Path | None = None) -> Path | None:
@@ -241,6 +259,21 @@ class _Reader(YamlChecker):
                 place, address = f"{place}.{member}", self.mapping(entry, place, allowed).get(member)
             addresses[name] = self.beside(self.text(place, address, "a path or an address"))
         return addresses
+
+    def checks(self, section: Any) -> dict[str, str | Path]:
+        """Return texts and files by name: a text, or a mapping with `sql`, `gq` or `file` as its only member."""
+        checks: dict[str, str | Path] = {}
+        for name, entry in self.mapping(section, "checks", None).items():
+            key, member = f"checks.{name}", "sql"
+            if isinstance(entry, dict):
+                members = self.mapping(entry, key, ("sql", "gq", "file"))
+                if len(members) != 1:
+                    self.refuse(key, "has not exactly one member", "give one of sql, gq and file")
+                member = next(iter(members))
+            value = entry[member] if isinstance(entry, dict) else entry
+            text = self.text(key, value, "a statement of SQL or a query")
+            checks[name] = Path(self.beside(text)) if member == "file" else text
+        return checks
 
     def optional_text(self, key: str, value: Any) -> str | None:
         """Check a text; return None for a missing key."""

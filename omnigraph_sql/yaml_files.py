@@ -19,9 +19,12 @@ _MAX_VALUES = 100_000
 
 def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file. Raises `NotFound`, or `Configuration` with the line of a syntax error."""
-    import yaml
+    return parse_yaml(_text(path), str(path))
 
-    text = _text(path)
+
+def parse_yaml(text: str, path: str) -> Any:
+    """Return the content of a YAML text. `path` names its source in errors; they are those of `read_yaml`."""
+    import yaml
 
     class Loader(yaml.SafeLoader):
         """Refuses duplicate keys, of which YAML would keep only the last."""
@@ -46,18 +49,18 @@ def read_yaml(path: Path) -> Any:
             return None
         if _is_overgrown(node):
             hint = "write out what its aliases stand for, or split the file"
-            raise Configuration(f"{path} holds more than {_MAX_VALUES} values", what=str(path), hint=hint)
+            raise Configuration(f"{path} holds more than {_MAX_VALUES} values", what=path, hint=hint)
         return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = 0 if error.problem_mark is None else error.problem_mark.line + 1
         message = f"{path}:{line} is not YAML: {error.problem}"
-        raise Configuration(message, what=str(path), hint="look at indents, colons and quotes there") from None
+        raise Configuration(message, what=path, hint="look at indents, colons and quotes there") from None
     except RecursionError:
-        raise Configuration(f"{path} is nested too deeply", what=str(path), hint="write it with fewer levels") from None
+        raise Configuration(f"{path} is nested too deeply", what=path, hint="write it with fewer levels") from None
     except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
         # Characters that YAML forbids, and invalid dates and numbers.
         reason = str(error).partition("\n")[0]
-        raise Configuration(f"{path} is not YAML: {reason}", what=str(path), hint="put quotes around texts") from None
+        raise Configuration(f"{path} is not YAML: {reason}", what=path, hint="put quotes around texts") from None
     finally:
         if loader is not None:
             loader.dispose()

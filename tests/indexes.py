@@ -15,7 +15,7 @@ def build_btrees(graph: og.Graph, chosen: Callable[[str], bool] = lambda _: True
     snapshot = graph.snapshot()
     keys = [key for key, entry in snapshot.entries.items() if entry.row_count and chosen(key)]
     writes = tuple(StagedBefore(key) for key in keys)
-    attempt = Attempt(snapshot, PreparedWrite(writes, frozenset(), None))
+    attempt = Attempt(snapshot, PreparedWrite(writes=writes, reads=frozenset(), result=None))
     for key in keys:
         entry = snapshot.entry(key)
         handle = engine.storage.open(entry)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO, Any, BinaryIO, cast
 
+from omnigraph_sql.cli.source_files import opened
 from omnigraph_sql.errors import BadRequest
 
+STANDARD_INPUT = "-"
 _GZIP = b"\x1f\x8b"
 
 
@@ -17,6 +20,16 @@ def standard_input() -> BinaryIO:
     if sys.stdin is None:
         raise BadRequest("standard input is closed")
     return sys.stdin.buffer
+
+
+@contextmanager
+def byte_source(path: str) -> Iterator[IO[bytes]]:
+    """The bytes of a file, or of standard input for `-`, decompressed if they are gzipped."""
+    if path == STANDARD_INPUT:
+        yield unpacked(standard_input())
+        return
+    with opened(path) as file:
+        yield unpacked(file)
 
 
 def unpacked(file: Any) -> IO[bytes]:

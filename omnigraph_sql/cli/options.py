@@ -97,10 +97,12 @@ def graph_target(*, then: str | None = None) -> Callable[[F], F]:
     return decorate
 
 
-def branch_option(help_text: str, *, writes: bool = False) -> Callable[[F], F]:
-    """`--branch`, by default the one that the project file names, or main."""
+def branch_option(
+    help_text: str, *, writes: bool = False, option: str = "--branch", parameter: str = "branch"
+) -> Callable[[F], F]:
+    """`--branch`, or an option of another name for one, by default the one that the project file names, or main."""
     text = f"{help_text}  [default: that of the project file, or main]"
-    return click.option("--branch", metavar="NAME", callback=partial(_branch_or_default, writes), help=text)
+    return click.option(option, parameter, metavar="NAME", callback=partial(_branch_or_default, writes), help=text)
 
 
 def _branch_or_default(writes: bool, context: click.Context, _: click.Parameter, value: str | None) -> str | None:
@@ -131,7 +133,7 @@ def read_options(*engines: str) -> Callable[[F], F]:
         click.option("--params", metavar="JSON", help="The parameters, one JSON object."),
         click.option("--params-file", type=FILE, metavar="FILE", help="A file with the parameters."),
         branch_option("The branch to read."),
-        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit."),
+        click.option("--snapshot", metavar="ID", help="Read the graph as it was at a commit or tag."),
         click.option(
             "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Read an earlier version of the branch."
         ),
@@ -168,6 +170,22 @@ ALL_FORMATS = ("table", "json", "jsonl", "csv", "kv", "arrow", "parquet")
 TEXT_FORMATS = ALL_FORMATS[:5]
 
 
+message_option = click.option("--message", metavar="TEXT", help="A note for the history.")
+
+
+resolve_option = click.option(
+    "--resolve",
+    type=FILE,
+    metavar="FILE | ours | theirs",
+    help="Decide conflicts: all for one side, or as a file of decisions says (YAML, JSON or JSON lines).",
+)
+
+
+columns_option = click.option(
+    "--columns", "by_column", is_flag=True, help="Changes of different properties of a row are no conflict."
+)
+
+
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Do not show the target on standard error.")
 
 
@@ -175,6 +193,18 @@ def write_options(command: F) -> F:
     """Options of every write: its author, and --quiet."""
     command = quiet_option(command)
     return click.option("--as", "actor", metavar="ACTOR", help="Who is recorded as the author.")(command)
+
+
+def change_options(command: F) -> F:
+    """Which changes are shown: by kind, type and operation."""
+    decorators = [
+        click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only node or edge; may be repeated."),
+        click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated."),
+        click.option("--op", "ops", multiple=True, metavar="OP", help="Only insert, update or delete; may be repeated."),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
 
 
 def query_options(command: F) -> F:

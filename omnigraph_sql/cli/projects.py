@@ -20,7 +20,7 @@ from omnigraph_sql.cli import output
 from omnigraph_sql.cli.errors import warning_lines
 from omnigraph_sql.cli.options import CONFIG
 from omnigraph_sql.errors import BadRequest, Configuration, OmnigraphError
-from omnigraph_sql.project import FILE_NAME, ProjectFile, nearest, open_project
+from omnigraph_sql.project import FILE_NAME, ProjectFile, is_listed, nearest, open_project
 
 if TYPE_CHECKING:
     from omnigraph_sql.graph import Graph
@@ -189,6 +189,19 @@ def use_for(graph: Graph, statement: str) -> None:
         if name.lower() in text:
             entry = file.foreign_entry(name)
             graph.register(entry.name, entry.source, **entry.options)
+
+
+def use_checks(graph: Graph) -> None:
+    """Use the checks of the project, if they are for this graph. A faulty check stops the command: it guards the graph."""
+    file = project_file()
+    if file is not None and file.checks and is_listed(file.graphs, graph.uri):
+        graph.use_checks(file.checks)
+
+
+def project_checks(uri: str) -> dict[str, str | Path] | None:
+    """The checks of the project for a graph."""
+    file = project_file()
+    return file.checks if file is not None and file.checks and is_listed(file.graphs, uri) else None
 
 
 def use_all(graph: Graph) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 from omnigraph_sql.cli import output
 
 _GAP = "  "
+_UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +67,24 @@ def one_line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def count(number: int, one: str) -> str:
+def count(number: int, one: str, more: str | None = None) -> str:
     """A number with its noun."""
-    return f"{number} {one if number == 1 else one + 's'}"
+    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 def moment(microseconds: int) -> str:
     """A formatted time, in UTC."""
     time = datetime.datetime.fromtimestamp(microseconds // 1_000_000, datetime.UTC)
     return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def age(microseconds: int) -> str:
+    """How long ago something was, in whole years, days, hours, minutes or seconds."""
+    seconds = max(microseconds, 0) // 1_000_000
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return "now"
 
 
 def _write_ruled(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> None:

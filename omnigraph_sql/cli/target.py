@@ -12,7 +12,7 @@ import click
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.arrow_import import import_arrow
-from omnigraph_sql.cli.projects import graph_address
+from omnigraph_sql.cli.projects import graph_address, use_checks
 from omnigraph_sql.errors import writable
 
 if TYPE_CHECKING:
@@ -59,6 +59,17 @@ def graph_and_optional_word(words: Sequence[str], store: str | None) -> tuple[st
     return graph_uri(uris[0] if uris else None, store), rest[0] if rest else None
 
 
+def graph_and_two_words(words: Sequence[str], store: str | None, first: str, second: str) -> tuple[str, str, str]:
+    """The graph and the two words after it; with `--store` there are only these."""
+    uris, rest = (words[:1], words[1:]) if store is None else ((), words)
+    if len(rest) > 2:
+        raise usage_error(f"Got unexpected extra argument ({' '.join(rest[2:])})")
+    uri = graph_uri(uris[0] if uris else None, store)
+    if len(rest) < 2:
+        raise usage_error(f"Missing argument '{second if rest else first}'.")
+    return uri, rest[0], rest[1]
+
+
 def announce(uri: str, branch: str | None = None, *, quiet: bool) -> None:
     """Print the target of a write on standard error."""
     if not quiet:
@@ -76,6 +87,7 @@ def writing(
 
     with connect(uri, actor=actor, embed=embed) as graph:
         announce(graph.uri, branch, quiet=quiet)
+        use_checks(graph)
         yield graph
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -31,20 +32,20 @@ from omnigraph_sql.arguments import (
     texts,
     whole,
 )
-from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode
+from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, MergeGranularity
 from omnigraph_sql.embeddings.handle import Embeddings
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.queries import GraphQueries
 from omnigraph_sql.graph.query_compiler import QueryRequest
 from omnigraph_sql.graph.sql import GraphSql, Preview
-from omnigraph_sql.history.commits import history
+from omnigraph_sql.history.commits import history, page
 from omnigraph_sql.maintenance.retention import age, read_policy
 from omnigraph_sql.manifest.coordinator import MAIN, public_name
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.refs import check_commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.texts import check_actor
-from omnigraph_sql.project import ProjectSettings, find_project, load_project
+from omnigraph_sql.project import ProjectSettings, find_project, is_listed, load_project
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.limits import run_limits
 from omnigraph_sql.storage.source_files import refuse_path, source_text
@@ -61,16 +62,26 @@ if TYPE_CHECKING:
     from omnigraph_sql.engines.duckdb.sessions import DuckDBPyConnection
     from omnigraph_sql.explanation import Explanation
     from omnigraph_sql.foreign.model import ForeignTable
+    from omnigraph_sql.graph.changes import GraphChanges
+    from omnigraph_sql.graph.checks import DataCheck
     from omnigraph_sql.graph.loads import GraphLoads
+    from omnigraph_sql.graph.merges import GraphMerges
+    from omnigraph_sql.history.branch_changes import ChangeFeedPage
+    from omnigraph_sql.history.branches import BranchInfo
+    from omnigraph_sql.history.commit_changes import CommitChanges
     from omnigraph_sql.history.diff import ChangeSet
     from omnigraph_sql.maintenance.cleanup import CleanupStat
+    from omnigraph_sql.maintenance.copies.copies import CopyResult
     from omnigraph_sql.maintenance.indexes import PendingIndex
+    from omnigraph_sql.manifest.tags import Tag
     from omnigraph_sql.runtime.request import ReadRequest
     from omnigraph_sql.writes.load.loads import LoadResult
     from omnigraph_sql.writes.load.rejects import RejectLimit, Rejects, RejectTarget
     from omnigraph_sql.writes.load.stage import Step
     from omnigraph_sql.writes.load.staged_load import StagedLoad
+    from omnigraph_sql.writes.merge.merges import MergeResult
     from omnigraph_sql.writes.mutation import MutationResult
+    from omnigraph_sql.writes.protocol import Review
     from omnigraph_sql.writes.relational import RelationalWriter
 
 
@@ -87,6 +98,8 @@ def _embedder(name: str, value: Any) -> Any:
 
 
 _EMBEDDER = optional(_embedder)
+_CHANGES = {"kinds": optional(texts), "types": optional(texts), "ops": optional(texts)}
+_PAGE = whole(1, 8192)
 _LIMITS = {"timeout": optional(number), "memory_limit": optional(whole())}
 
 
@@ -116,12 +129,29 @@ class Graph:
         self._embeddings = embeddings if embeddings.is_on(embed) else None
         self._queries = GraphQueries(store, embeddings, saves=not read_only)
         self._sql = GraphSql(store, self._queries)
+        self._checks: tuple[DataCheck, ...] = ()
+        """The checks of the project file."""
 
     @property
     def _loads(self) -> GraphLoads:
         from omnigraph_sql.graph.loads import GraphLoads
 
         return GraphLoads(self._store, self._embeddings)
+
+    def _review(self, checks: Any = None) -> Review:
+        """What looks at the graph before a write is published: the checks of the project file and those of the call."""
+        if checks is None and not self._checks:
+            return None
+        from omnigraph_sql.graph.checks import CheckRunner, read_checks
+
+        return CheckRunner(self._store, self._queries).review([*self._checks, *read_checks(checks)])
+
+    @property
+    def _merges(self) -> GraphMerges:
+        from omnigraph_sql.graph.merges import GraphMerges
+
+        self._require_writable()
+        return GraphMerges(self._store, self._actor, self._review)
 
     def __enter__(self) -> Graph:
         return self
@@ -217,7 +247,7 @@ class Graph:
             name: which query of the text, if there are several. The parameters may stand in this place.
             params: values for its parameters, without `$`.
             branch: the branch to read.
-            snapshot: a commit id, to read the graph as it was then.
+            snapshot: a commit id or a tag, to read the graph as it was then.
             version: an earlier version of the branch.
             timeout: seconds of work; waiting for the reader of the rows does not count.
             memory_limit: bytes of rows that are worked on at a time.
@@ -296,7 +326,7 @@ class Graph:
             params: values for its parameters.
             analyze: run the query as well, and add rows and times.
             branch: the branch to read.
-            snapshot: a commit id.
+            snapshot: a commit id or a tag.
             version: an earlier version of the branch.
             timeout: seconds of work.
             memory_limit: bytes of rows that are worked on at a time.
@@ -357,14 +387,14 @@ class Graph:
     ) -> Result:
         """Run an SQL statement that reads.
 
-        Tables are the types of the graph. `"feature/x"."Person"`, `"main@42"."Person"` and `"@COMMIT"."Person"` name other
-        states of it. The statement sees all states as they are when it starts.
+        Tables are the types of the graph. `"feature/x"."Person"`, `"main@42"."Person"`, `"@COMMIT"."Person"` and
+        `"@TAG"."Person"` name other states of it. The statement sees all states as they are when it starts.
 
         Args:
             text: the statement, with `$name` for its parameters.
             params: values for the parameters.
             branch: the branch whose tables have plain names.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
             engine: `datafusion` or `duckdb`.
             timeout: seconds of work, planning included.
@@ -401,7 +431,7 @@ class Graph:
 
         Args:
             branch: the branch that is the default schema.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
             memory_limit: bytes that a statement may take.
 
@@ -427,7 +457,7 @@ class Graph:
 
         Args:
             branch: the branch that is the default schema.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
             memory_limit: bytes that the connection may take.
 
@@ -462,7 +492,7 @@ class Graph:
             session: a `datafusion.SessionContext` or a connection of `duckdb.connect()`.
             alias: the name of the catalog; `graph` unless given.
             branch: the branch that functions read unless a state is named.
-            snapshot: a commit id, in place of a branch.
+            snapshot: a commit id or a tag, in place of a branch.
             version: an earlier version of the branch.
 
         Returns:
@@ -543,7 +573,9 @@ class Graph:
 
     @checked(path=optional(path))
     def use_project(self, path: str | os.PathLike[str] | None = None) -> ProjectSettings:
-        """Use an `omnigraph.yaml`: register its foreign tables, and let `gq('NAME')` call the queries of its files.
+        """Use an `omnigraph.yaml`: its foreign tables, its queries (for `gq('NAME')`), and its checks.
+
+        The checks run before every load, merge and publish of this handle, if the file lists no graphs or this one.
 
         Args:
             path: the file or its directory; the nearest from the working directory upwards unless given.
@@ -564,7 +596,33 @@ class Graph:
         self.use_queries(*project.queries)
         for table in project.foreign:
             self.register(table.name, table.source, **table.options)
+        if is_listed(project.graphs, self.uri):
+            self.use_checks(dict(project.checks))
         return project
+
+    def use_checks(self, checks: Any) -> None:
+        """Run checks before every load, merge and publish of this handle, besides those of a call.
+
+        Args:
+            checks: reads that must return no row on the graph as it will be: a mapping from names to texts of SQL or `.gq`
+                or to paths of files, or a list of texts and paths. They replace those of an earlier call.
+
+        Raises:
+            BadRequest: it is none of these.
+            NotFound: there is no such file.
+
+        Example:
+            >>> graph.use_checks({"every port has a name": "select code from Port where name is null"})
+            >>> graph.load('{"type": "Port", "data": {"code": "XXXXX"}}', mode="append")
+            Traceback (most recent call last):
+                ...
+            omnigraph_sql.errors.DataTestFailed: the check `every port has a name` returned 1 row; nothing was published
+              {'code': 'XXXXX'}
+            hint: correct the data or the check
+        """
+        from omnigraph_sql.graph.checks import read_checks
+
+        self._checks = read_checks(checks)
 
     def use_queries(self, *files: str | os.PathLike[str]) -> None:
         """Let `gq` in SQL call the queries of `.gq` files by name.
@@ -668,6 +726,7 @@ class Graph:
         max_rejects: RejectLimit | None = None,
         csv: Mapping[str, Any] | None = None,
         extra_columns: ExtraColumns = "refuse",
+        checks: Any = None,
     ) -> LoadResult:
         """Load records of any number of types: validated as one change, published as one commit.
 
@@ -683,6 +742,7 @@ class Graph:
             max_rejects: how many faulty records may be left out, or which share of them, as `"0.5%"`.
             csv: how CSV files are written: delimiter, quote, escape, header, names, encoding, null.
             extra_columns: what becomes of columns that are no properties.
+            checks: reads that must return no row on the graph as it will be, as for `merge`.
 
         Returns:
             How many entities were loaded and rejected, and the commit.
@@ -691,6 +751,7 @@ class Graph:
             BadRequest: a record or an argument is not valid, or the graph is read-only.
             ValidationFailed: the rows break a rule of the schema.
             KeyConflict: mode `append` meets an id that exists.
+            DataTestFailed: a check returned rows.
 
         Example:
             >>> record = '{"type": "Port", "data": {"code": "GBFXT", "name": "Felixstowe"}}'
@@ -710,6 +771,7 @@ class Graph:
             max_rejects=max_rejects,
             csv=csv,
             extra_columns=extra_columns,
+            review=self._review(checks),
         )
         request.check()
         created = base is not None and branch not in self.branches()
@@ -843,6 +905,7 @@ class Graph:
         message: str | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        checks: Any = None,
     ) -> Commit | None:
         """Publish a staged load.
 
@@ -851,6 +914,7 @@ class Graph:
             message: a note for the history; that of the load unless given.
             actor: who publishes; the actor of the load unless given.
             idempotency_key: the key of the load unless given.
+            checks: reads that must return no row on the graph as it will be, as for `merge`.
 
         Returns:
             The commit; None when the load changes nothing.
@@ -859,6 +923,7 @@ class Graph:
             BadRequest: the load is not one of this graph, or its files are not what it says.
             Conflict: the branch has moved on.
             ExpectedVersionMismatch: others have changed the tables of the load.
+            DataTestFailed: a check returned rows.
 
         Example:
             >>> staged = graph.stage('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
@@ -875,7 +940,7 @@ class Graph:
             message if message is not None else declared.message,
             idempotency_key if idempotency_key is not None else declared.idempotency_key,
         )
-        return self._loads.publish(staged, provenance)
+        return self._loads.publish(staged, provenance, self._review(checks))
 
     @checked(staged=_staged_load)
     def discard(self, staged: StagedLoad) -> None:
@@ -944,25 +1009,47 @@ class Graph:
         """
         return self._store.coordinator.damaged_branches()
 
+    def branch_infos(self) -> list[BranchInfo]:
+        """The branches with what their newest commits say, and how far each is from `main`; sorted by name.
+
+        The history is read once, however many branches there are.
+
+        Returns:
+            Name, newest commit with its time, actor and message, and numbers of commits. Of a branch that cannot be read
+            there is the reason instead.
+
+        Example:
+            >>> _ = graph.create_branch("survey")
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append", branch="survey")
+            >>> [(info.name, info.ahead, info.behind) for info in graph.branch_infos()]
+            [('main', 0, 0), ('survey', 1, 0)]
+        """
+        from omnigraph_sql.history.branches import branch_infos
+
+        return branch_infos(self._store.coordinator)
+
     @checked()
     def create_branch(self, name: str, base: str = MAIN) -> str:
-        """Create a branch that starts at the present state of another one. No data is copied.
+        """Create a branch that starts at a state of the graph. No data is copied.
 
         Args:
             name: the name of the new branch.
-            base: the branch to start from.
+            base: the state to start from: a branch, `BRANCH@VERSION`, a tag or a commit id.
 
         Returns:
             The name, without surrounding blanks.
 
         Raises:
             BadRequest: the name is not valid, or the graph is read-only.
-            Conflict: there is a branch of that name.
-            NotFound: there is no branch `base`.
+            Conflict: there is a branch or tag of that name.
+            NotFound: there is no state `base`.
+            VersionReclaimed: a cleanup removed rows of the state.
 
         Example:
             >>> graph.create_branch("survey")
             'survey'
+            >>> graph.create_branch("replay", graph.commits()[-1].graph_commit_id)
+            'replay'
         """
         self._require_writable()
         from omnigraph_sql.writes import branches as branch_writes
@@ -979,6 +1066,7 @@ class Graph:
         Raises:
             BadRequest: it is `main`, or the graph is read-only.
             NotFound: there is no such branch.
+            Conflict: another branch was created from it, or a tag names a state of it.
 
         Example:
             >>> _ = graph.create_branch("survey")
@@ -989,6 +1077,267 @@ class Graph:
 
         branch_writes.delete_branch(self._store, name)
 
+    # Tags ------------------------------------------------------------------------------------------------------------
+
+    @checked(name=content, ref=content)
+    def tag(self, name: str, ref: str = MAIN, *, message: str | None = None, actor: str | None = None) -> Tag:
+        """Give a state of the graph a name by which it can be read wherever a commit can.
+
+        The name stays with the state: a cleanup keeps what the tag needs, and the tag never moves. To move it, delete it
+        and make it again.
+
+        Args:
+            name: the name: like that of a branch, but neither that of one nor of the form of a commit id.
+            ref: the state: a branch, `BRANCH@VERSION`, another tag or a commit id.
+            message: a note.
+            actor: who makes it; the actor of the handle unless given.
+
+        Returns:
+            The tag, with the commit that it names.
+
+        Raises:
+            BadRequest: the name is not valid, or the graph is read-only.
+            Conflict: there is a tag or a branch of that name.
+            NotFound: there is no state `ref`.
+            VersionReclaimed: a cleanup removed rows of the state.
+
+        Example:
+            >>> graph.tag("v1", message="first release").branch
+            'main'
+            >>> _ = graph.mutate("query shallow() { delete Port where depth < 10.0 }")
+            >>> graph.sql('select count(*) as n from "@v1"."Port"').to_pylist()
+            [{'n': 2}]
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.tags import create_tag
+
+        return create_tag(self._store, name, ref, message=message, actor=self._actor_for(actor))
+
+    def tags(self) -> list[Tag]:
+        """The tags of the graph, by name.
+
+        Returns:
+            Each with its commit, author, note and time.
+
+        Raises:
+            NotFound: the graph was removed, or another one is in its place.
+
+        Example:
+            >>> _ = graph.tag("v1")
+            >>> [tag.name for tag in graph.tags()]
+            ['v1']
+        """
+        return list(self._store.coordinator.tags().values())
+
+    @checked(name=content)
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag. The state stays as long as a branch, another tag or the policy of cleanups keeps it.
+
+        Args:
+            name: the name of the tag.
+
+        Raises:
+            BadRequest: the graph is read-only.
+            NotFound: there is no such tag.
+
+        Example:
+            >>> _ = graph.tag("v1")
+            >>> graph.delete_tag("v1")
+            >>> graph.tags()
+            []
+        """
+        self._require_writable()
+        from omnigraph_sql.writes.tags import delete_tag
+
+        delete_tag(self._store, name)
+
+    # Merging ---------------------------------------------------------------------------------------------------------
+
+    @checked(delete_source=flag, dry_run=flag, granularity=text)
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        actor: str | None = None,
+        message: str | None = None,
+        delete_source: bool = False,
+        granularity: MergeGranularity = "row",
+        dry_run: bool = False,
+        resolve: Any = None,
+        checks: Any = None,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another one: what it changed since their common ancestor is applied there, as one commit.
+
+        Where both sides changed a row differently, or the merged graph would break a rule of the schema, there is a
+        conflict. Unless `resolve` decides all of them, nothing is changed.
+
+        Args:
+            source: the branch with the changes.
+            into: the branch that gets them.
+            actor: who does it; without it the actor of the handle.
+            message: a note for the commit.
+            delete_source: delete the branch `source` afterwards. A refusal is in the result and fails nothing.
+            granularity: with `row`, two changes of one row are a conflict; with `column`, only of one property of it.
+            dry_run: return what would be done, with the conflicts, and change nothing.
+            resolve: decisions about conflicts. `"ours"` (the target) or `"theirs"` (the source) for all of them; a mapping
+                from types, kinds of conflicts or `(type, id)` to a side; or a list or table of decisions with the members
+                `type`, `kind`, `id`, `take` and `values`. The most precise decision holds.
+            checks: queries or SQL statements that must return no row on the merged graph, by name.
+            idempotency_key: a key by which a repetition is recognised.
+
+        Returns:
+            The outcome with the commit and the numbers of changed rows.
+
+        Raises:
+            MergeConflicts: conflicts are left undecided; `conflicts` has them.
+            DataTestFailed: a check returned rows.
+            BadRequest: a branch would be merged into itself, or a decision is about no conflict.
+            NotFound: there is no such branch.
+            Conflict: others kept changing the target.
+
+        Example:
+            >>> _ = graph.create_branch("deeper")
+            >>> deepen = "query deepen($c: String) { update Port set { depth: 25.0 } where code = $c }"
+            >>> _ = graph.mutate(deepen, {"c": "NLRTM"}, branch="deeper")
+            >>> result = graph.merge("deeper", delete_source=True)
+            >>> result.outcome, result.changes["node:Port"].updates, result.branch_deleted
+            ('fast_forward', 1, True)
+        """
+        return self._merges.run(
+            source,
+            into,
+            resolve,
+            checks,
+            is_dry=dry_run,
+            granularity=granularity,
+            delete_source=delete_source,
+            actor=actor,
+            message=message,
+            idempotency_key=idempotency_key,
+        )
+
+    @checked(granularity=text)
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        granularity: MergeGranularity = "row",
+        resolve: Any = None,
+        checks: Any = None,
+    ) -> MergeResult:
+        """Take one commit back: its inverse is applied to the branch, as a commit of its own.
+
+        Later changes stay. Where they are in the way there is a conflict, as in a merge: `ours` is the branch, `theirs` the
+        state before the commit. A merge is taken back as a whole.
+
+        Args:
+            commit: the id of the commit.
+            branch: the branch that gets the inverse.
+            actor: who does it.
+            message: a note; without it one that names the commit.
+            granularity: as for `merge`.
+            resolve: decisions about conflicts, as for `merge`.
+            checks: as for `merge`.
+
+        Returns:
+            The outcome; `already_up_to_date` if nothing of the commit is left to take back.
+
+        Raises:
+            MergeConflicts: conflicts are left undecided.
+            BadRequest: it is the first commit.
+            NotFound: there is no such commit or branch.
+            VersionReclaimed: a cleanup removed the rows of the commit or of its parent.
+
+        Example:
+            >>> mistake = graph.load('{"type": "Port", "data": {"code": "XXXXX"}}', mode="append").commit
+            >>> graph.revert(mistake.graph_commit_id).changes["node:Port"].deletes
+            1
+        """
+        request = {"granularity": granularity, "actor": actor, "message": message}
+        return self._merges.replay("Revert", commit, branch, resolve, checks, **request)
+
+    @checked(granularity=text)
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        granularity: MergeGranularity = "row",
+        resolve: Any = None,
+        checks: Any = None,
+    ) -> MergeResult:
+        """Apply one commit of any branch to a branch: the changes that it made to its first parent, and no others.
+
+        Args:
+            commit: the id of the commit.
+            branch: the branch that gets its changes.
+            actor: who does it.
+            message: a note; without it one that names the commit.
+            granularity: as for `merge`.
+            resolve: decisions about conflicts, as for `merge`.
+            checks: as for `merge`.
+
+        Returns:
+            The outcome; `already_up_to_date` if the branch has the changes.
+
+        Raises:
+            MergeConflicts: conflicts are left undecided.
+            BadRequest: it is the first commit.
+            NotFound: there is no such commit or branch.
+            VersionReclaimed: a cleanup removed the rows of the commit or of its parent.
+
+        Example:
+            >>> _ = graph.create_branch("lab")
+            >>> wanted = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append", branch="lab").commit
+            >>> graph.cherry_pick(wanted.graph_commit_id).changes["node:Port"].inserts
+            1
+        """
+        request = {"granularity": granularity, "actor": actor, "message": message}
+        return self._merges.replay("CherryPick", commit, branch, resolve, checks, **request)
+
+    @checked()
+    def restore(
+        self,
+        ref: str,
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        checks: Any = None,
+    ) -> MergeResult:
+        """Give a branch the rows of another state, as one commit. Nothing of its history is lost.
+
+        Args:
+            ref: the state: a commit id, a tag, `BRANCH`, or `BRANCH@VERSION`.
+            branch: the branch.
+            actor: who does it.
+            message: a note; without it one that names the state.
+            checks: as for `merge`.
+
+        Returns:
+            The outcome; `already_up_to_date` if the branch looks like that.
+
+        Raises:
+            NotFound: there is no such state or branch.
+            VersionReclaimed: a cleanup removed rows of the state.
+
+        Example:
+            >>> before = graph.commits()[0].graph_commit_id
+            >>> _ = graph.mutate('query q() { delete Port where code = "DEDUI" }')
+            >>> graph.restore(before).changes["node:Port"].inserts
+            1
+        """
+        return self._merges.return_to(ref, self._state(ref), branch, checks, actor=actor, message=message)
+
+    # History ---------------------------------------------------------------------------------------------------------
+
     @checked()
     def snapshot(self, *, branch: str = MAIN, version: int | None = None, commit: str | None = None) -> Snapshot:
         """The tables that a branch shows now, or showed at a version or a commit.
@@ -996,7 +1345,7 @@ class Graph:
         Args:
             branch: the branch.
             version: an earlier version of it.
-            commit: a commit id, in place of a branch.
+            commit: a commit id or a tag, in place of a branch.
 
         Returns:
             An immutable map from tables to their versions, with the commit.
@@ -1010,28 +1359,34 @@ class Graph:
         """
         coordinator = self._store.coordinator
         if commit is not None:
-            return coordinator.at_commit(commit)
+            return coordinator.at_name(commit)
         name = public_name(branch)
         return coordinator.fresh(name) if version is None else coordinator.at_version(name, version)
 
-    @checked()
-    def commits(self, branch: str = MAIN) -> list[Commit]:
+    @checked(limit=optional(whole(1)), after=optional(content))
+    def commits(self, branch: str = MAIN, *, limit: int | None = None, after: str | None = None) -> list[Commit]:
         """The history of a branch, newest first.
 
         Args:
             branch: the branch.
+            limit: the most commits to return.
+            after: the last commit of the page before: return those that come after it, which are older.
 
         Returns:
             Its commits, each with its parents, actor, message and time.
 
         Raises:
-            NotFound: there is no such branch.
+            NotFound: there is no such branch, or no commit `after` in its history.
 
         Example:
             >>> [commit.message for commit in graph.commits()]
             ['first ports', 'init']
+            >>> newest = graph.commits(limit=1)[-1]
+            >>> [commit.message for commit in graph.commits(after=newest.graph_commit_id)]
+            ['init']
         """
-        return history(self._store.coordinator, self.snapshot(branch=branch))
+        commits = history(self._store.coordinator, self.snapshot(branch=branch))
+        return page(commits, limit, None if after is None else check_commit(after), branch)
 
     @checked()
     def commit(self, commit_id: str) -> Commit:
@@ -1053,7 +1408,7 @@ class Graph:
         self._store.coordinator.require_same_graph()
         return self._store.coordinator.commit(commit_id)
 
-    @checked(kinds=optional(texts), types=optional(texts), ops=optional(texts))
+    @checked(images=flag, **_CHANGES)
     def diff(
         self,
         start: str,
@@ -1062,15 +1417,17 @@ class Graph:
         kinds: Collection[str] | None = None,
         types: Collection[str] | None = None,
         ops: Collection[str] | None = None,
+        images: bool = False,
     ) -> ChangeSet:
         """The entities that were inserted, updated and deleted between two states.
 
         Args:
-            start: the earlier state: a branch, `BRANCH@VERSION` or a commit id.
+            start: the earlier state: a branch, `BRANCH@VERSION`, a tag or a commit id.
             end: the later state.
             kinds: only these kinds: `node`, `edge`.
             types: only these types.
             ops: only these operations: `insert`, `update`, `delete`.
+            images: also read the changed entities, as they were and as they are.
 
         Returns:
             The changes, with counts.
@@ -1088,18 +1445,228 @@ class Graph:
         from omnigraph_sql.history.diff import ChangeFilter, diff
 
         wanted = ChangeFilter(kinds, types, ops)
-        return diff(self._store.storage, self._store.catalog, self._state(start), self._state(end), wanted)
+        states = self._state(start), self._state(end)
+        return diff(self._store.storage, self._store.catalog, *states, wanted, has_images=images)
+
+    @cached_property
+    def _changes(self) -> GraphChanges:
+        from omnigraph_sql.graph.changes import GraphChanges
+
+        return GraphChanges(self._store)
+
+    @checked(page_token=optional(text), limit=optional(_PAGE), **_CHANGES)
+    def commit_changes(
+        self,
+        commit_id: str,
+        *,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+        limit: int | None = None,
+        page_token: str | None = None,
+    ) -> CommitChanges:
+        """The exact changes that a commit made to the state of its first parent, with the values before and after them.
+
+        A commit that only rewrote tables, such as one that built indexes, has none.
+
+        Args:
+            commit_id: the commit.
+            kinds: only these kinds: `node`, `edge`.
+            types: only these types.
+            ops: only these operations: `insert`, `update`, `delete`.
+            limit: how many changes a page has at most, up to 8192; without it all of them come at once.
+            page_token: `next_page_token` of the page before, for the same commit and filter.
+
+        Returns:
+            The changes, and what is known about the commit. The last of several pages may be empty.
+
+        Raises:
+            NotFound: there is no such commit, or its branch was deleted.
+            CommitHasNoParent: it is the first commit of the graph.
+            SchemaBoundary: a type that it changed had other properties before it.
+            ChangeFeedGap: a cleanup removed rows of it or of its parent.
+            CursorRejected: the page token belongs to another graph, commit or filter, or is none.
+            BadRequest: a filter names nothing that there is.
+
+        Example:
+            >>> last = graph.commits()[0].graph_commit_id
+            >>> page = graph.commit_changes(last, kinds=["node"], limit=1)
+            >>> page.changes[0].after
+            {'type': 'Port', 'data': {'id': 'DEDUI', 'code': 'DEDUI', 'name': 'Duisburg'}}
+            >>> rest = graph.commit_changes(last, kinds=["node"], page_token=page.next_page_token)
+            >>> [change.id for change in rest.changes], rest.next_page_token
+            (['NLRTM'], None)
+        """
+        from omnigraph_sql.history.diff import ChangeFilter
+
+        return self._changes.of_commit(commit_id, ChangeFilter(kinds, types, ops), page_token, limit)
+
+    @checked(cursor=optional(text), page_token=optional(text), start=optional(text), limit=optional(_PAGE), **_CHANGES)
+    def changes(
+        self,
+        branch: str = MAIN,
+        *,
+        cursor: str | None = None,
+        start: str | None = None,
+        page_token: str | None = None,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+        limit: int | None = None,
+    ) -> ChangeFeedPage:
+        """Poll the change feed of a branch: its commits along first parents, oldest first, each with its changes.
+
+        Keep the cursor of a page when its commits are dealt with, and begin the next poll with it. A consumer that stops
+        before that gets them again; none is left out. Commits that changed no entity move the cursor and are not listed.
+
+        Args:
+            branch: the branch.
+            cursor: where the last poll ended: of the same graph, branch and filter.
+            start: where to begin without a cursor: `now`, which is the default, `beginning`, or `after:COMMIT`.
+            page_token: `next_page_token` of the page before, of the same poll.
+            kinds: only these kinds: `node`, `edge`.
+            types: only these types.
+            ops: only these operations: `insert`, `update`, `delete`.
+            limit: how many changes a page has at most, up to 8192; the last commit of the page may then be incomplete.
+                Without it all commits are whole. A page looks at 128 commits at most.
+
+        Returns:
+            The commits, the cursor after those that are complete, and the token of the next page if the poll has one.
+
+        Raises:
+            NotFound: there is no such branch or commit.
+            ChangeFeedGap: a cleanup removed rows of the next commit; a `baseline` begins anew.
+            SchemaBoundary: a type that the next commit changed had other properties before it.
+            CursorRejected: the cursor or token belongs to another graph, branch or filter, or is none, or the branch
+                was deleted.
+            BadRequest: a filter or `start` names nothing that there is.
+
+        Example:
+            >>> feed = graph.changes(start="beginning")
+            >>> [(commit.message, len(commit.changes)) for commit in feed.blocks]
+            [('first ports', 3)]
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            >>> [change.id for commit in graph.changes(cursor=feed.cursor).blocks for change in commit.changes]
+            ['GBFXT']
+        """
+        from omnigraph_sql.history.branch_changes import FeedRequest
+        from omnigraph_sql.history.diff import ChangeFilter
+
+        wanted = ChangeFilter(kinds, types, ops)
+        request = FeedRequest(branch=branch, wanted=wanted, cursor=cursor, page_token=page_token, start=start, limit=limit)
+        return self._changes.of_branch(request)
+
+    @checked(**_CHANGES)
+    def baseline(
+        self,
+        branch: str = MAIN,
+        *,
+        kinds: Collection[str] | None = None,
+        types: Collection[str] | None = None,
+        ops: Collection[str] | None = None,
+    ) -> Iterator[str]:
+        """The present state of a branch for a consumer that begins or has lost its place, and the cursor to go on from.
+
+        Args:
+            branch: the branch.
+            kinds: only these kinds, here and in the feed that goes on from it.
+            types: only these types, here and in that feed.
+            ops: only these operations, in that feed.
+
+        Returns:
+            One JSON text for each load record, as `export` gives them, of one state; and a last one, `{"baseline":
+            {"snapshot_commit_id": ..., "resume_cursor": ...}}`, with the cursor for `changes`.
+
+        Raises:
+            NotFound: there is no such branch.
+            BadRequest: a filter names nothing that there is.
+
+        Example:
+            >>> import json
+            >>> *records, last = graph.baseline()
+            >>> resume = json.loads(last)["baseline"]["resume_cursor"]
+            >>> len(records), graph.changes(cursor=resume).blocks
+            (3, ())
+        """
+        from omnigraph_sql.history.diff import ChangeFilter
+
+        return self._changes.baseline(branch, ChangeFilter(kinds, types, ops))
+
+    @checked(type_name=text)
+    def history_of(
+        self, type_name: str, *, branch: str = MAIN, version: int | None = None, commit: str | None = None
+    ) -> Result:
+        """Every version of every row of a type, up to a state: what it was, from when to when, and who made it so.
+
+        A version is credited to the commit that made it, also if a merge brought it to the branch. In SQL the function
+        `history_of` returns the same.
+
+        Args:
+            type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
+            branch: the branch.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            The versions by id and time: `valid_from`, `valid_to` (null for what is current), `commit`, `actor`, `operation`
+            (`insert`, `update`, `delete`, or `baseline` for a row that is older than the oldest state that can be read),
+            `is_exact` (false if the commit is not known to have made the version), and the columns of the row.
+
+        Raises:
+            NotFound: there is no such type or state.
+            VersionReclaimed: a cleanup removed the rows of the state.
+
+        Example:
+            >>> _ = graph.mutate('query deepen() { update Port set { depth: 25.0 } where code = "NLRTM" }')
+            >>> [(row["id"], row["operation"], row["depth"]) for row in graph.history_of("Port").to_pylist()]
+            [('DEDUI', 'insert', None), ('NLRTM', 'insert', 24.0), ('NLRTM', 'update', 25.0)]
+        """
+        return self._history(type_name, None, self.snapshot(branch=branch, version=version, commit=commit))
+
+    @checked(type_name=text, entity_id=text)
+    def entity_history(
+        self,
+        type_name: str,
+        entity_id: str,
+        *,
+        branch: str = MAIN,
+        version: int | None = None,
+        commit: str | None = None,
+    ) -> Result:
+        """Every version of one node or edge, up to a state. Other rows are not read.
+
+        Args:
+            type_name: the type; `node:T` or `edge:E` if a node type and an edge type have the name.
+            entity_id: the id.
+            branch: the branch.
+            version: an earlier version of the branch.
+            commit: a commit id, in place of a branch.
+
+        Returns:
+            The versions, oldest first, as `history_of` returns them; none for an id that was never there.
+
+        Raises:
+            NotFound: there is no such type or state.
+            VersionReclaimed: a cleanup removed the rows of the state.
+
+        Example:
+            >>> _ = graph.mutate('query q() { delete Port where code = "DEDUI" }', actor="ada")
+            >>> [(row["operation"], row["actor"]) for row in graph.entity_history("Port", "DEDUI").to_pylist()]
+            [('insert', None), ('delete', 'ada')]
+        """
+        return self._history(type_name, entity_id, self.snapshot(branch=branch, version=version, commit=commit))
+
+    def _history(self, type_name: str, entity_id: str | None, snapshot: Snapshot) -> Result:
+        from omnigraph_sql.graph.histories import history_result
+
+        return history_result(self._store, type_name, entity_id, snapshot)
 
     def _state(self, name: str) -> Snapshot:
-        from omnigraph_sql.sql.refs import parse_ref
+        from omnigraph_sql.sql.states import named_state
 
-        check_commit(name)  # whichever of the three it is, it is a text of that kind
-        if "@" not in name and name not in self.branches() and self._store.coordinator.find_commit(name) is not None:
-            return self.snapshot(commit=name)
-        ref = parse_ref(name)
-        return self.snapshot(branch=ref.branch, version=ref.version, commit=ref.commit)
+        return named_state(self._store.coordinator, name)
 
-    @checked(types=optional(texts))
+    @checked(types=optional(texts), with_schema=flag)
     def export(
         self,
         branch: str = MAIN,
@@ -1107,14 +1674,20 @@ class Graph:
         *,
         version: int | None = None,
         commit: str | None = None,
+        with_schema: bool = False,
     ) -> Iterator[str]:
         """The graph as load records.
+
+        Relational tables and views are not exported. A bundle says which ones it leaves out, and so does a warning
+        (`OmittedRelationsWarning`).
 
         Args:
             branch: the branch.
             types: only these types.
             version: an earlier version of the branch.
-            commit: a commit id, in place of a branch.
+            commit: a commit id or a tag, in place of a branch.
+            with_schema: make it a bundle: before the records comes one with the schema and their number. `og.init` makes a
+                graph of a bundle, and `load` refuses it where the schema is another one.
 
         Returns:
             One JSON text for each record; loading them gives the same graph.
@@ -1126,11 +1699,20 @@ class Graph:
             >>> import json
             >>> [json.loads(record)["data"]["name"] for record in graph.export(types=["Port"])]
             ['Duisburg', 'Rotterdam']
+            >>> restored = og.init("restored", bundle=graph.export(with_schema=True))
+            >>> list(restored.export()) == list(graph.export())
+            True
         """
         snapshot = self.snapshot(branch=branch, version=version, commit=commit)
         from omnigraph_sql.history.export import export_records
 
-        return export_records(self._store.storage, self._store.catalog, snapshot, types)
+        wanted = None if types is None else list(types)
+        records = export_records(self._store.storage, self._store.catalog, snapshot, wanted)
+        if not with_schema:
+            return records
+        from omnigraph_sql.graph.bundles import bundle
+
+        return bundle(self._store.catalog, snapshot, self.schema, records, wanted)
 
     @checked(table_key=text, entity_id=text)
     def entity_at(
@@ -1149,7 +1731,7 @@ class Graph:
             entity_id: its id.
             branch: the branch.
             version: an earlier version of the branch.
-            commit: a commit id, in place of a branch.
+            commit: a commit id or a tag, in place of a branch.
 
         Returns:
             The record; None when there is no such entity.
@@ -1206,7 +1788,8 @@ class Graph:
     ) -> list[CleanupStat]:
         """Remove old versions of the tables, and what interrupted writers left behind, for good.
 
-        What a branch shows always stays, with every later version. Reading a version that is gone raises `VersionReclaimed`.
+        What a branch shows always stays, with every later version, and so does what a tag names. Reading a version that is
+        gone raises `VersionReclaimed`.
         Files that nothing refers to go when they are older than OMNIGRAPH_STAGING_GRACE (7 days): younger ones may belong to
         a write in progress.
 
@@ -1236,6 +1819,59 @@ class Graph:
             self._queries.clear_caches()
         return stats
 
+    @checked(target=address, ref=optional(text), whole=flag)
+    def copy(
+        self,
+        target: str | os.PathLike[str],
+        ref: str | None = None,
+        *,
+        whole: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> CopyResult:
+        """Copy the graph to another place, also from a directory to a bucket or back. Others may go on writing.
+
+        Without `whole`, the copy is a new graph: its `main` shows one state of this one, its first commit says where that
+        came from, and nothing of the history is in it. With `whole`, it is this graph at another place, with the same id and
+        all branches and commits. Either way it reads no file of the original, and both can be written to.
+
+        Data files are copied as they are. A copy that was interrupted is refused as incomplete; repeat it, and the files
+        that are there already are not copied again.
+
+        Args:
+            target: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.
+            ref: the state to copy: a branch, `BRANCH@VERSION`, a tag or a commit id; `main` unless given.
+            whole: copy all branches with their history.
+            actor: who is recorded as the author of the first commit; the actor of the handle unless given.
+            message: a note for the first commit; without it one that names the original.
+
+        Returns:
+            The address and id of the copy, its newest commit, and what was copied.
+
+        Raises:
+            AlreadyInitialized: there is a graph, or an incomplete copy of something else.
+            BadRequest: the place is not empty, or lies in this graph.
+            NotFound: there is no such state.
+            VersionReclaimed: a cleanup removed rows of the state.
+            Conflict: cleanups removed files faster than they could be copied.
+
+        Example:
+            >>> made = graph.copy("elsewhere", message="for the survey")
+            >>> og.connect("elsewhere").commits()[0].origin_commit_id == graph.commits()[0].graph_commit_id
+            True
+            >>> graph.copy("backup", whole=True).branches
+            ('main',)
+        """
+        from omnigraph_sql.maintenance.copies.copies import copy_one, copy_whole
+
+        if whole:
+            if ref is not None or message is not None:
+                name = "message" if ref is None else "ref"
+                raise BadRequest(f"a copy of the whole graph takes no `{name}`", hint=f"leave out `{name}`, or `whole`")
+            return copy_whole(self._store, target)
+        name = MAIN if ref is None else ref
+        return copy_one(self._store, target, name, lambda: self._state(name), self._actor_for(actor), message)
+
     def recoveries(self) -> dict[str, list[Any]]:
         """What crashed writers left, and what was recovered so far.
 
@@ -1261,20 +1897,23 @@ class Graph:
         return self._actor if actor is None else check_actor(actor)
 
 
-@checked(uri=address, schema=text_or_path, force=flag, embedder=_EMBEDDER)
+@checked(uri=address, schema=optional(text_or_path), bundle=load_data, force=flag, embedder=_EMBEDDER)
 def init(
     uri: str | os.PathLike[str],
-    schema: str | Path,
+    schema: str | Path | None = None,
     *,
+    bundle: Any = None,
     actor: str | None = None,
     force: bool = False,
     embedder: str | Embedder | None = None,
 ) -> Graph:
-    """Create a graph.
+    """Create a graph: an empty one of a schema, or one of a bundle with its schema and records.
 
     Args:
         uri: a directory that is missing or empty, or `s3://BUCKET/PREFIX`.
         schema: `.pg` text, or the path of a file with it.
+        bundle: in place of the schema, what `export(with_schema=True)` wrote: a path, a text, lines, or a file open for
+            reading bytes. Its records become one commit. If they cannot be loaded, there is no graph.
         actor: who writes through this handle.
         force: also create it in a directory that holds other files, or the rest of a creation that failed.
         embedder: what computes the vectors that writes leave out: the name of a provider, or an object of your own; the
@@ -1286,13 +1925,29 @@ def init(
     Raises:
         Compile: the schema is not valid.
         AlreadyInitialized: there is a graph.
-        BadRequest: an argument is not valid.
+        BadRequest: an argument or the bundle is not valid, or the bundle is incomplete.
 
     Example:
         >>> new = og.init("fleet", "node Ship { imo: I64 @key }")
         >>> new.branches()
         ['main']
+        >>> twin = og.init("twin", bundle=new.export(with_schema=True))
+        >>> twin.schema == new.schema
+        True
     """
+    if (schema is None) == (bundle is None):
+        wrong = "neither `schema` nor `bundle`" if schema is None else "both `schema` and `bundle`"
+        raise BadRequest(f"a graph is created of {wrong}", hint="give one of the two: a bundle has its own schema")
+    if bundle is not None:
+        from omnigraph_sql.graph.bundles import open_bundle
+
+        opened = open_bundle(bundle)
+        store = lifecycle.create_graph(uri, opened.schema, actor=check_actor(actor), force=force)
+        graph = Graph(store, actor=actor, embedder=embedder)
+        with lifecycle.removed_on_failure(store):
+            graph.load(opened.lines, mode="append", message="load of a bundle")
+        return graph
+    assert schema is not None
     source = source_text(schema, ".pg", "the schema")
     store = lifecycle.create_graph(uri, source, actor=check_actor(actor), force=force)
     return Graph(store, actor=actor, embedder=embedder)

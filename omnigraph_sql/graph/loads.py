@@ -10,8 +10,11 @@ from typing import Any
 from omnigraph_sql.choices import ExtraColumns, LoadMode
 from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.graph.bundles import require_same_schema
+from omnigraph_sql.history.bundles import BundleHeader
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.store.lifecycle import SOURCE
 from omnigraph_sql.writes.load.abandoned_loads import discard, record
 from omnigraph_sql.writes.load.loads import LoadInput, LoadResult, check_mode, reported_result, warn_of
 from omnigraph_sql.writes.load.loads import load as run_load
@@ -19,6 +22,7 @@ from omnigraph_sql.writes.load.rejects import RejectLimit, Rejects, RejectTarget
 from omnigraph_sql.writes.load.stage import Step, publish_staged, stage_load
 from omnigraph_sql.writes.load.staged_load import StagedLoad
 from omnigraph_sql.writes.operation import Provenance
+from omnigraph_sql.writes.protocol import Review
 from omnigraph_sql.writes.readers import PlacedTables, TableOptions, read_records, read_tables, table_options
 from omnigraph_sql.writes.readers.model import Counted
 
@@ -35,6 +39,7 @@ class LoadRequest:
     max_rejects: RejectLimit | None = None
     csv: Mapping[str, Any] | None = None
     extra_columns: ExtraColumns = "refuse"
+    review: Review = None
 
     @property
     def options(self) -> TableOptions:
@@ -70,7 +75,14 @@ class GraphLoads:
         mode, options = check_mode(request.mode), request.options
         with request.rejected() as rejects:
             batches = self._input(request.data, rejects, options)
-            result = run_load(self._store, batches, mode=mode, branch=request.branch, provenance=request.provenance)
+            result = run_load(
+                self._store,
+                batches,
+                mode=mode,
+                branch=request.branch,
+                provenance=request.provenance,
+                review=request.review,
+            )
         return reported_result(result, rejects)
 
     def stage(self, request: LoadRequest, on_step: Callable[[Step], None]) -> StagedLoad:
@@ -94,9 +106,9 @@ class GraphLoads:
         warn_of(staged.warnings)
         return staged
 
-    def publish(self, staged: StagedLoad, provenance: Provenance) -> Commit | None:
+    def publish(self, staged: StagedLoad, provenance: Provenance, review: Review = None) -> Commit | None:
         """Publish a staged load."""
-        outcome = publish_staged(self._store, staged, provenance)
+        outcome = publish_staged(self._store, staged, provenance, review)
         if outcome.replayed:
             discard(self._store, staged)  # another load of the same key came first
         return outcome.commit
@@ -113,5 +125,8 @@ class GraphLoads:
         if not options.is_default:
             hint = 'name the type of each table: load({"TYPE": "FILE.csv"}, ...)'
             raise BadRequest("csv and extra_columns are for tables, and these are records", hint=hint)
-        records = read_records(data, catalog, on_reject=on_reject, computes=computes)
+        records = read_records(data, catalog, on_reject=on_reject, computes=computes, on_header=self._check_header)
         return LoadInput(records, Counted("line"), rejects, self._embeddings)
+
+    def _check_header(self, header: BundleHeader) -> None:
+        require_same_schema(header, self._store.objects.read_text(SOURCE), self._store.catalog)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph_compiler import Catalog
+from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.deadline import checked_by
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.arguments import instance
@@ -22,14 +22,17 @@ from omnigraph_sql.history.commits import history
 from omnigraph_sql.isolation.pool import ProcessPool
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import RunClock
 from omnigraph_sql.runtime.limits import RunLimits
 from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
+from omnigraph_sql.sql.history_relation import history_columns
 from omnigraph_sql.sql.refs import StateRef, check_type
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
+from omnigraph_sql.sql.states import state_of
 from omnigraph_sql.sqltext.parameter_limits import check_parameters
 from omnigraph_sql.sqltext.text_limits import check_sql
 from omnigraph_sql.storage.tables import TableStorage
@@ -38,6 +41,7 @@ from omnigraph_sql.store.graph_store import GraphStore
 if TYPE_CHECKING:
     from omnigraph_sql.engines.datafusion.sessions import GraphContext
     from omnigraph_sql.engines.duckdb.sessions import DuckDBPyConnection
+    from omnigraph_sql.history.version_rows import TypeHistory
     from omnigraph_sql.isolation.wire import IsolatedRequest
 
 
@@ -68,12 +72,9 @@ class GraphSqlSource:
 
     def state(self, ref: StateRef) -> Snapshot:
         """Return the snapshot that a state reference names now."""
-        coordinator = self.store.coordinator
-        if ref.commit is not None:
-            return coordinator.at_commit(ref.commit)
         if self.shown is not None and ref == StateRef(self.shown.branch):
             return self.shown
-        return coordinator.fresh(ref.branch) if ref.version is None else coordinator.at_version(ref.branch, ref.version)
+        return state_of(self.store.coordinator, ref)
 
     def confirm(self) -> None:
         """Raise if the graph was removed or replaced by another one."""
@@ -82,6 +83,10 @@ class GraphSqlSource:
     def branches(self) -> list[str]:
         """The names of the branches."""
         return self.store.coordinator.branches()
+
+    def tags(self) -> list[Tag]:
+        """The tags of the graph, by name."""
+        return list(self.store.coordinator.tags().values())
 
     def commits(self, branch: str) -> list[Commit]:
         """The history of a branch, newest first."""
@@ -98,6 +103,21 @@ class GraphSqlSource:
             for change in changes
         ]
         return pa.Table.from_pylist(rows, CHANGES)
+
+    def merge_conflicts(self, theirs: Snapshot, ours: Snapshot, *, of_all_types: bool) -> pa.Table:
+        """The conflicts that merging one branch into another would meet. Nothing is written."""
+        from omnigraph_sql.writes.merge.conflict_relation import conflicts_table
+        from omnigraph_sql.writes.merge.merges import MergeRequest, preview_merge
+
+        request = MergeRequest(source=theirs.branch, target=ours.branch)
+        conflicts = preview_merge(self.store, request, theirs, ours).conflicts
+        return conflicts_table(self.catalog, conflicts, of_all_types=of_all_types)
+
+    def history_of(self, type_: NodeType | EdgeType, snapshot: Snapshot) -> TypeHistory:
+        """The versions of the rows of a type that led to a state."""
+        from omnigraph_sql.history.version_rows import TypeHistory
+
+        return TypeHistory(self.store.coordinator, self.storage, type_, snapshot, history_columns(type_))
 
     def named(self, query: str) -> tuple[str, str | None]:
         """Resolve an argument of `gq`, the text or the name of a query: the text of its file, and the name."""
@@ -181,7 +201,9 @@ class SqlSessions:
             params={name: sendable(name, value, parameter_scalar) for name, value in values.items()},
             default_state=default_state,
             pinned=(
-                default_state if default_state.commit is not None else StateRef(default_state.branch, state.manifest_version)
+                StateRef(default_state.branch, state.manifest_version)
+                if default_state.commit is None
+                else StateRef(commit=state.commit_id)
             ),
             engine=engine,
             limits=allowed,

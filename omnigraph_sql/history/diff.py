@@ -1,38 +1,35 @@
 """Differences between two states of a graph: the entities that were inserted, updated and deleted.
 
-Rows are compared by id and value, so rewriting a table, compacting it or building its indexes is no change. Where one
-version of a table descends from the other, only the ids and the rows written since are read.
+Rows are compared by id and value, so rewriting a table, compacting it or building its indexes is no change. Only rows that
+one of the states does not share with the other are read (`storage/version_difference.py`), on whatever branches they are.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.errors import BadRequest
-from omnigraph_sql.history.equality import equal_values
-from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.history.export import load_record
+from omnigraph_sql.history.row_changes import ABSENT, VersionChanges, value_columns, version_changes
+from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle
 from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.storage.version_difference import Positions, gathered, portions, row_difference
 from omnigraph_sql.table_keys import TableKey
-from omnigraph_udfs.ids import IdIndex
 
 Kind: TypeAlias = Literal["node", "edge"]
 Op: TypeAlias = Literal["insert", "update", "delete"]
 _OPS: tuple[Op, ...] = ("insert", "update", "delete")
 _KINDS = ("node", "edge")
-_INVERSE: dict[Op, Op] = {"insert": "delete", "update": "update", "delete": "insert"}
-_WRITTEN = "_row_last_updated_at_version"
-_BATCH_ROWS = 1 << 16
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,46 @@ class EntityChange:
     """The manifest version of the later state."""
     endpoints: Endpoints | None = None
     """The ids of the nodes that an edge joins, or joined; None for a node."""
+    before: dict[str, Any] | None = None
+    """The entity in the earlier state, as a load record; None for an insert, and where images were not wanted."""
+    after: dict[str, Any] | None = None
+    """The entity in the later state, as a load record; None for a delete, and where images were not wanted."""
+
+    @property
+    def changed_properties(self) -> tuple[str, ...]:
+        """The names of the properties that an update changed, sorted; `from` and `to` are the ends of an edge.
+
+        It needs images; without them, and for inserts and deletes, there are none.
+
+        Example:
+            >>> _ = graph.load('{"type": "Port", "data": {"code": "DEDUI", "name": "Duisburg", "depth": 9}}', mode="merge")
+            >>> [change.changed_properties for change in graph.diff("main@2", "main", images=True).changes]
+            [('depth',)]
+        """
+        if self.before is None or self.after is None:
+            return ()
+        old, new = _values(self.before), _values(self.after)
+        return tuple(sorted(name for name in {**old, **new} if _text(old.get(name)) != _text(new.get(name))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members as JSON values; endpoints and images only where there are some.
+
+        Example:
+            >>> graph.commit_changes(graph.commits()[0].graph_commit_id, types=["Lane"]).changes[0].to_dict()["endpoints"]
+            {'src': 'NLRTM', 'dst': 'DEDUI'}
+        """
+        optional = ("endpoints", "before", "after")
+        members = {name: value for name, value in vars(self).items() if name not in optional or value is not None}
+        return members | ({} if self.endpoints is None else {"endpoints": dict(vars(self.endpoints))})
+
+
+def _values(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of an entity, and the ends of an edge."""
+    return {**{name: record[name] for name in ("from", "to") if name in record}, **record["data"]}
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value)  # tells -0.0 from 0.0, and not NaN from itself
 
 
 @dataclass(frozen=True)
@@ -88,7 +125,7 @@ class ChangeSet:
     changes: tuple[EntityChange, ...]
     """One entry per entity."""
     tables_changed: tuple[str, ...]
-    """Keys of the tables, views and schemas that differ."""
+    """Keys of the tables whose rows differ, and of the views and schemas that do."""
     stats: ChangeStats
     """Counts of the changes."""
 
@@ -99,11 +136,7 @@ class ChangeSet:
             >>> graph.diff("main", "main").to_dict()["stats"]
             {'inserts': 0, 'updates': 0, 'deletes': 0, 'types_affected': 0}
         """
-        changes = [
-            {name: value for name, value in vars(change).items() if name != "endpoints"}
-            | ({} if change.endpoints is None else {"endpoints": vars(change.endpoints)})
-            for change in self.changes
-        ]
+        changes = [change.to_dict() for change in self.changes]
         return vars(self) | {"changes": changes, "tables_changed": list(self.tables_changed), "stats": vars(self.stats)}
 
 
@@ -122,29 +155,61 @@ class ChangeFilter:
         _check_names("operation", self.ops, _OPS)
 
     def allows(self, kind: Kind, type_: NodeType | EdgeType) -> bool:
-        return (self.kinds is None or kind in self.kinds) and (self.types is None or type_.name in self.types)
+        return self.allows_name(kind, type_.name)
+
+    def allows_name(self, kind: Kind, type_name: str) -> bool:
+        return (self.kinds is None or kind in self.kinds) and (self.types is None or type_name in self.types)
+
+    @property
+    def digest(self) -> str:
+        """A short text that is the same for filters that select the same; tokens carry it.
+
+        >>> ChangeFilter(kinds=["edge", "node"]).digest == ChangeFilter(kinds=["node", "edge", "node"]).digest
+        True
+        >>> ChangeFilter(types=[]).digest == ChangeFilter().digest
+        False
+        """
+        members = [None if names is None else sorted(set(names)) for names in (self.kinds, self.types, self.ops)]
+        return hashlib.blake2b(json.dumps(members).encode(), digest_size=8).hexdigest()
 
 
-def diff(storage: TableStorage, catalog: Catalog, start: Snapshot, end: Snapshot, wanted: ChangeFilter) -> ChangeSet:
-    """Return the net changes from one snapshot to another."""
+def diff(
+    storage: TableStorage,
+    catalog: Catalog,
+    start: Snapshot,
+    end: Snapshot,
+    wanted: ChangeFilter,
+    *,
+    has_images: bool = False,
+) -> ChangeSet:
+    """Return the net changes from one snapshot to another, with the values before and after them if wanted."""
     wanted.check(catalog)
-    changes = []
-    for kind, types in (("node", catalog.nodes), ("edge", catalog.edges)):
-        for name in sorted(types):
-            if wanted.allows(kind, types[name]):  # type: ignore[arg-type]
-                of_type = _changes(storage, types[name], start, end)
-                changes += sorted(of_type, key=lambda change: (change.id, _OPS.index(change.op)))
-    selected = tuple(change for change in changes if wanted.ops is None or change.op in wanted.ops)
-    counts = Counter(change.op for change in selected)
-    affected = len({(change.kind, change.type_name) for change in selected})
+    changes: list[EntityChange] = []
+    keys = []
+    for kind, type_ in catalog_types(catalog):
+        key = TableKey.of_type(type_)
+        between = version_changes(storage, start.entries.get(key), end.entries.get(key))
+        if len(between.changed):
+            keys.append(str(key))
+        if wanted.allows(kind, type_):
+            listed = _entity_changes(storage, type_, between, end.manifest_version, wanted.ops)
+            changes += _with_images(storage, type_, between, listed) if has_images else listed.changes
+    counts = Counter(change.op for change in changes)
+    affected = len({(change.kind, change.type_name) for change in changes})
     return ChangeSet(
         from_version=start.manifest_version,
         to_version=end.manifest_version,
         branch=start.branch if start.branch == end.branch else None,
-        changes=selected,
-        tables_changed=tuple(_keys_changed(start, end)),
+        changes=tuple(changes),
+        tables_changed=tuple(sorted([*keys, *_relations_changed(storage, start, end)])),
         stats=ChangeStats(counts["insert"], counts["update"], counts["delete"], affected),
     )
+
+
+def catalog_types(catalog: Catalog) -> Iterator[tuple[Kind, NodeType | EdgeType]]:
+    """The types of a schema in the order of changes: nodes before edges, by name."""
+    yield from (("node", catalog.nodes[name]) for name in sorted(catalog.nodes))
+    yield from (("edge", catalog.edges[name]) for name in sorted(catalog.edges))
 
 
 def _check_names(what: str, names: Collection[str] | None, allowed: Collection[str]) -> None:
@@ -154,119 +219,95 @@ def _check_names(what: str, names: Collection[str] | None, allowed: Collection[s
             raise BadRequest(f"there is no {what} `{name}`", hint=hint)
 
 
-def _keys_changed(start: Snapshot, end: Snapshot) -> Iterator[str]:
+def _relations_changed(storage: TableStorage, start: Snapshot, end: Snapshot) -> Iterator[str]:
+    """Keys of the relational tables with other rows or columns, and of the views and schemas that differ."""
     for key in sorted({*start.entries, *end.entries}):
-        if start.entries.get(key) != end.entries.get(key):
+        old, new = start.entries.get(key), end.entries.get(key)
+        if TableKey(key).kind != "table" or old == new:
+            continue
+        if old is None or new is None:
+            yield key
+            continue
+        before, after = storage.open(old), storage.open(new)
+        rows = row_difference(storage, before, after)
+        if len(rows.old) or len(rows.new) or not storage.schema(before).equals(storage.schema(after)):
             yield key
     for key in sorted({*start.definitions, *end.definitions}):
         if start.defined(key) != end.defined(key):
             yield key
 
 
-def _changes(storage: TableStorage, type_: NodeType | EdgeType, start: Snapshot, end: Snapshot) -> Iterator[EntityChange]:
-    old, new = (snapshot.entries.get(TableKey.of_type(type_)) for snapshot in (start, end))
-    version = end.manifest_version
-    if old == new:
-        return
-    if old is None or new is None:
-        whole, op = (new, "insert") if old is None else (old, "delete")
-        assert whole is not None
-        yield from _Table(storage, type_, whole, version).all_changes(op)  # type: ignore[arg-type]
-        return
-    is_reversed = (old.path, old.branch) == (new.path, new.branch) and old.version > new.version
-    if is_reversed:
-        old, new = new, old
-    for change in _compare(_Table(storage, type_, old, version), _Table(storage, type_, new, version)):
-        yield replace(change, op=_INVERSE[change.op]) if is_reversed else change
+@dataclass(frozen=True)
+class _Listed:
+    """Changes of a type, sorted, and the rows of the comparison that they are made of."""
+
+    changes: list[EntityChange]
+    rows: list[int]
 
 
-class _Table:
-    """A version of the table of a type."""
-
-    def __init__(self, storage: TableStorage, type_: NodeType | EdgeType, entry: Entry, version: int) -> None:
-        self._version = version
-        self.storage = storage
-        self.type = type_
-        self.entry = entry
-        self.ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
-
-    @property
-    def handle(self) -> SnapshotHandle:
-        return self.storage.open(self.entry)
-
-    @property
-    def columns(self) -> list[str]:
-        return [field.name for field in self.storage.schema(self.handle)]
-
-    def scan(self, columns: list[str], filter: str | None = None) -> pa.RecordBatchReader:
-        return self.storage.scan(self.handle, columns, filter, batch_rows=_BATCH_ROWS)
-
-    def all_changes(self, op: Op) -> Iterator[EntityChange]:
-        """Yield a change for every row."""
-        for batch in self.scan(["id", *self.ends]):
-            yield from self.changes(batch.to_pydict(), op)
-
-    def changes_at(self, positions: Positions, op: Op) -> Iterator[EntityChange]:
-        """Yield a change for each row at the positions, which ascend."""
-        for start in range(0, len(positions), _BATCH_ROWS):
-            chunk = positions[start : start + _BATCH_ROWS]
-            rows = {name: self.storage.take(self.handle, name, chunk).to_pylist() for name in ["id", *self.ends]}
-            yield from self.changes(rows, op)
-
-    def changes(self, rows: dict[str, list[str]], op: Op) -> Iterator[EntityChange]:
-        """Yield a change for each row; `rows` has its columns."""
-        kind: Kind = "edge" if self.ends else "node"
-        ends = zip(rows["src"], rows["dst"], strict=True) if self.ends else [None] * len(rows["id"])
-        for entity_id, pair in zip(rows["id"], ends, strict=True):
-            yield EntityChange(
-                kind=kind,
-                type_name=self.type.name,
-                id=entity_id,
-                op=op,
-                version=self._version,
-                endpoints=None if pair is None else Endpoints(*pair),
-            )
+def _entity_changes(
+    storage: TableStorage,
+    type_: NodeType | EdgeType,
+    between: VersionChanges,
+    version: int,
+    ops: Collection[str] | None,
+) -> _Listed:
+    changed = between.changed
+    kind: Kind = "edge" if isinstance(type_, EdgeType) else "node"
+    endpoints = _endpoints(storage, between) if kind == "edge" else [None] * len(changed)
+    inserted, deleted = changed.inserted.tolist(), changed.deleted.tolist()
+    listed: list[tuple[str, int, EntityChange]] = []
+    for row, (entity_id, is_new, is_gone, pair) in enumerate(
+        zip(changed.ids.to_pylist(), inserted, deleted, endpoints, strict=True)
+    ):
+        op: Op = "insert" if is_new else "delete" if is_gone else "update"
+        if ops is None or op in ops:
+            change = EntityChange(kind=kind, type_name=type_.name, id=entity_id, op=op, version=version, endpoints=pair)
+            listed.append((entity_id, row, change))
+    listed.sort(key=lambda entry: entry[:2])
+    return _Listed([change for _, _, change in listed], [row for _, row, _ in listed])
 
 
-def _compare(old: _Table, new: _Table) -> Iterator[EntityChange]:
-    """Yield the changes from one version to another, whether or not that descends from it."""
-    old_ids = IdIndex.build(old.scan(["id"]).read_all().column("id"))
-    is_descendant = (old.entry.path, old.entry.branch) == (new.entry.path, new.entry.branch)
-    written = f"{_WRITTEN} > {old.entry.version}" if is_descendant else None
-    seen = np.zeros(len(old_ids), np.bool_)
-    inserted = 0
-    for batch in new.scan(new.columns, written):
-        positions = old_ids.find(batch.column("id"))
-        fresh = np.flatnonzero(positions < 0)
-        inserted += len(fresh)
-        yield from new.changes(batch.select(["id", *new.ends]).take(pa.array(fresh)).to_pydict(), "insert")
-        common = np.flatnonzero(positions >= 0)
-        seen[positions[common]] = True
-        changed = common[_differ(old, batch.take(pa.array(common)), positions[common])]
-        yield from new.changes(batch.select(["id", *new.ends]).take(pa.array(changed)).to_pydict(), "update")
-    if is_descendant and old.entry.row_count + inserted > new.entry.row_count:
-        for batch in new.scan(["id"]):
-            positions = old_ids.find(batch.column("id"))
-            seen[positions[positions >= 0]] = True
-    if not is_descendant or old.entry.row_count + inserted > new.entry.row_count:
-        yield from old.changes_at(np.flatnonzero(~seen), "delete")
+def _with_images(
+    storage: TableStorage, type_: NodeType | EdgeType, between: VersionChanges, listed: _Listed
+) -> list[EntityChange]:
+    rows = between.changed.take(np.array(listed.rows, np.int64))
+    before = _images(storage, type_, between.before, rows.old)
+    after = _images(storage, type_, between.after, rows.new)
+    return [replace(change, before=before.get(row), after=after.get(row)) for row, change in enumerate(listed.changes)]
 
 
-def _differ(old: _Table, rows: pa.RecordBatch, positions: Positions) -> npt.NDArray[np.bool_]:
-    """Return a mask of the rows that differ from the old rows at their positions."""
-    differs = np.zeros(len(positions), np.bool_)
-    if not len(positions):
-        return differs
-    order = np.argsort(positions)
-    inverse = np.empty(len(positions), np.int64)
-    inverse[order] = np.arange(len(positions))
-    old_columns = set(old.columns)
-    for name in rows.schema.names:
-        if name == "id":
+def _images(
+    storage: TableStorage, type_: NodeType | EdgeType, handle: SnapshotHandle | None, positions: Positions
+) -> dict[int, dict[str, Any]]:
+    """The records of the rows that a version has, by the places of their positions."""
+    rows = np.flatnonzero(positions != ABSENT)
+    images: dict[int, dict[str, Any]] = {}
+    if handle is None or len(rows) == 0:
+        return images
+    for part in portions(storage, handle, storage.schema(handle).names, len(rows)):
+        values = value_columns(storage, handle, positions[rows[part]]).to_pylist()
+        images |= {row: load_record(type_, value) for row, value in zip(rows[part].tolist(), values, strict=True)}
+    return images
+
+
+def _endpoints(storage: TableStorage, between: VersionChanges) -> list[Endpoints | None]:
+    """The nodes that each changed edge joins; those of a deleted one are what they were."""
+    changed = between.changed
+    pairs: list[Endpoints | None] = [None] * len(changed)
+    for handle, positions, mask in (
+        (between.before, changed.old, changed.deleted),
+        (between.after, changed.new, ~changed.deleted),
+    ):
+        rows = np.flatnonzero(mask)
+        if handle is None or len(rows) == 0:
             continue
-        if name not in old_columns:
-            differs |= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
-            continue
-        before = old.storage.take(old.handle, name, positions[order]).combine_chunks().take(pa.array(inverse))
-        differs |= ~equal_values(rows.column(name), before)
-    return differs
+        for part in portions(storage, handle, ["src", "dst"], len(rows)):
+            for row, pair in zip(rows[part].tolist(), _pairs(storage, handle, positions[rows[part]]), strict=True):
+                pairs[row] = pair
+    return pairs
+
+
+def _pairs(storage: TableStorage, handle: SnapshotHandle, positions: Positions) -> Iterator[Endpoints]:
+    ends = gathered(storage, handle, ["src", "dst"], positions)
+    yield from map(Endpoints, ends.column("src").to_pylist(), ends.column("dst").to_pylist())

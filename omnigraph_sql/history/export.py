@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType, PropType
 from omnigraph_sql.errors import NotFound
+from omnigraph_sql.history.bundles import BundleHeader
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.storage.tables import TableStorage
@@ -34,7 +35,20 @@ def export_records(
         handle = storage.open(entry)
         for batch in storage.scan(handle, order_by="id", batch_rows=_BATCH_ROWS):
             for row in batch.to_pylist():
-                yield json.dumps(_record(type_, row), ensure_ascii=False, separators=(",", ":"))
+                yield json.dumps(load_record(type_, row), ensure_ascii=False, separators=(",", ":"))
+
+
+def bundle_header(catalog: Catalog, snapshot: Snapshot, schema: str, types: Iterable[str] | None = None) -> BundleHeader:
+    """Return the first line of a bundle, for the records that `export_records` yields with the same arguments."""
+    selected = [TableKey.of_type(type_) for type_ in _selected_types(catalog, types)]
+    relations = [key for key in snapshot.entries if TableKey(key).kind == "table"]
+    relations += [key for key in snapshot.definitions if snapshot.defined(key) is not None]
+    return BundleHeader(
+        schema=schema,
+        rows={key: snapshot.entries[key].row_count for key in selected if key in snapshot.entries},
+        commit_id=snapshot.commit_id,
+        omits=tuple(sorted(relations)),
+    )
 
 
 def entity_at(
@@ -51,7 +65,7 @@ def entity_at(
         return None
     handle = storage.open(entry)
     rows = storage.scan(handle, None, member_filter("id", pa.array([entity_id])), limit=1).read_all().to_pylist()
-    return _record(types[key.name], rows[0]) if rows else None
+    return load_record(types[key.name], rows[0]) if rows else None
 
 
 def _selected_types(catalog: Catalog, types: Iterable[str] | None) -> list[NodeType | EdgeType]:
@@ -67,7 +81,8 @@ def _selected_types(catalog: Catalog, types: Iterable[str] | None) -> list[NodeT
     return [type_ for type_ in every if type_.name in wanted]
 
 
-def _record(type_: NodeType | EdgeType, row: dict[str, Any]) -> dict[str, Any]:
+def load_record(type_: NodeType | EdgeType, row: dict[str, Any]) -> dict[str, Any]:
+    """A row as the record that a load reads."""
     data = {"id": row["id"]}
     for name, prop in type_.properties.items():
         # A null is omitted, unless a load would then fill in the default.

@@ -1,26 +1,29 @@
 """Cleanup: permanently removes old table versions and the leftovers of interrupted writers.
 
 Every check runs before the first deletion. The versions that branches show, and all later ones, are never removed, whatever
-the policy says. A branch never moves back to an earlier version, so versions that were safe to remove at the start stay so.
+the policy says, and neither are those that tags name. A branch never moves back to an earlier version, so versions that were
+safe to remove at the start stay so; tags and branches that were made since are looked at again before each table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, OmnigraphError, RecoveryRequired
+from omnigraph_sql.errors import Conflict, NotFound, OmnigraphError, RecoveryRequired, VersionReclaimed
+from omnigraph_sql.history.merge_base import branch_bases
 from omnigraph_sql.maintenance.leftovers import StagedLoadUse, discard_staged, staged_loads, unneeded_files
 from omnigraph_sql.maintenance.retention import LiveVersions, RetentionPolicy, staging_grace
 from omnigraph_sql.manifest.coordinator import MAIN
-from omnigraph_sql.manifest.snapshot import Entry
+from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.storage.derived_files import DIRECTORY as DERIVED
 from omnigraph_sql.storage.error_translation import START_OVER
-from omnigraph_sql.storage.garbage import Survey, TableFork, forks_of, is_fork_name, made_at, plan_removal, survey
+from omnigraph_sql.storage.garbage import Removal, Survey, TableFork, forks_of, is_fork_name, made_at, plan_removal, survey
 from omnigraph_sql.storage.identity import MANIFEST
 from omnigraph_sql.store.graph_store import STAGED, GraphStore
 from omnigraph_sql.store.locks.manager import table_lock
@@ -169,9 +172,25 @@ def _live_versions(store: GraphStore) -> LiveVersions:
             snapshots.append(coordinator.fresh(branch))
         incarnations = {snapshot.branch: snapshot.incarnation for snapshot in snapshots}
         if {branch: coordinator.incarnation(branch) for branch in coordinator.branches()} == incarnations:
-            return LiveVersions(tuple(snapshots))
+            main = next(snapshot for snapshot in snapshots if snapshot.branch == MAIN)
+            return LiveVersions(
+                tuple(snapshots),
+                {tag: coordinator.at_tag(tag) for tag in main.tags.values()},
+                tuple(_merge_bases(store, snapshots)),
+            )
     text = "branches are created and deleted too fast to read what they show: nothing was removed"
     raise Conflict(text, reason="contention", hint="try again")
+
+
+def _merge_bases(store: GraphStore, snapshots: Sequence[Snapshot]) -> Iterator[Snapshot]:
+    """The states that merges between branches start from, as far as they can be read."""
+    commits = store.coordinator.journal.commits()
+    heads = {snapshot.commit_id for snapshot in snapshots}
+    for commit_id in sorted(branch_bases(commits, heads) - heads):
+        try:
+            yield store.coordinator.at_commit(commit_id)
+        except (NotFound, VersionReclaimed):
+            continue  # its branch is gone
 
 
 def _require_heads(store: GraphStore, live: LiveVersions, *, dry_run: bool) -> None:
@@ -200,13 +219,16 @@ def _reclaim_forks(run: _Run, key: str, path: str) -> None:
     """Remove the table branches of deleted graph branches."""
     store = run.store
     forks, pins = forks_of(store.storage, path), run.live.pins(path)
-    orphans = [name for name in forks if name not in pins and _is_orphan(run, name, forks[name], run.births)]
+    pinned = pins.keys() | run.live.tag_pins(path).keys()
+    orphans = [name for name in forks if name not in pinned and _is_orphan(run, name, forks[name], run.births)]
     # A table branch can be removed only after the branches that were forked from it.
     for name in sorted(orphans, key=lambda name: _depth(forks, name), reverse=True):
         failpoints.hit("cleanup.reconcile_fork")
         births = store.coordinator.table.created_at()
         if (path, name) in _claims(store) or not _is_orphan(run, name, forks[name], births):
             continue
+        if any(tag.branch == owner_of(name) for tag in _new_tags(run)):
+            continue  # made while the branch was deleted
         if not run.dry_run:
             store.storage.force_delete_branch(path, name)
         run.add(key, branches_removed=1, bytes_removed=forks[name].size)
@@ -215,8 +237,9 @@ def _reclaim_forks(run: _Run, key: str, path: str) -> None:
 def _reclaim_lineages(run: _Run) -> None:
     """Remove the lineages of the manifest without a branch: of deleted branches, and of interrupted creations."""
     table = run.store.coordinator.table
+    tagged = {tag.lineage for tag in run.store.coordinator.tags().values()}
     for lineage, created_at in table.unused_lineages().items():
-        if created_at >= run.before:
+        if created_at >= run.before or lineage in tagged:
             continue  # the record of its branch may be about to be written
         if run.dry_run or table.delete_lineage(lineage):
             run.add(MANIFEST, branches_removed=1)
@@ -267,8 +290,31 @@ def _collect(run: _Run, key: str, path: str) -> None:
         removal = plan_removal(store.storage, table, outdated, before=run.before, protected=run.staged.protected)
         run.retained[path] = removal.kept
         if not run.dry_run:
-            store.storage_inline.cleanup_versions(removal)
+            store.storage_inline.cleanup_versions(removal, lambda: _require_unneeded(run, removal))
     run.add(key, bytes_removed=removal.size, versions_removed=len(removal.versions), files_removed=len(removal.files))
+
+
+def _require_unneeded(run: _Run, removal: Removal) -> None:
+    """Raise if a tag or a branch that was made since the cleanup began needs a version that is to go.
+
+    It is asked after the removal was written down, where whoever makes a tag or a branch looks in turn.
+    """
+    coordinator = run.store.coordinator
+    known = {snapshot.branch: snapshot.incarnation for snapshot in run.live.snapshots}
+    states = {f"the tag `{tag.name}`": coordinator.at_tag(tag) for tag in _new_tags(run)}
+    for branch in coordinator.branches():
+        if coordinator.incarnation(branch) != known.get(branch):
+            states[f"the branch `{branch}`"] = coordinator.fresh(branch)
+    for what, state in states.items():
+        for entry in state.entries.values():
+            if entry.path == removal.path and (entry.branch, entry.version) in removal.versions:
+                text = f"{what} needs version {entry.version} of {entry.table_key} now: nothing of the table was removed"
+                raise Conflict(text, reason="tagged", hint="run the cleanup again")
+
+
+def _new_tags(run: _Run) -> list[Tag]:
+    """Return the tags that were made since the cleanup began."""
+    return [tag for tag in run.store.coordinator.tags().values() if tag not in run.live.tagged]
 
 
 @contextmanager
@@ -288,7 +334,7 @@ def _outdated(run: _Run, table: Survey, branch: str | None) -> set[int]:
     """Return the versions of a table branch to remove: older than every version in use, and not retained by the policy.
 
     A table branch that no graph branch shows, or showed last before a table was dropped, keeps its versions: a write may
-    have just created it.
+    have just created it. A tag keeps its version, but not later ones.
     """
     versions, pins = table.lineages[branch].versions.keys(), run.live.pins(table.path).get(branch)
     if pins is None or not versions:
@@ -297,9 +343,16 @@ def _outdated(run: _Run, table: Survey, branch: str | None) -> set[int]:
     if missing:
         text = f"version {min(missing)} of {table.path} is shown by a branch, and is gone: nothing was removed"
         raise Conflict(text, reason="damaged", hint="restore the directory of the table from a copy of the graph")
-    oldest = min({*pins, *table.pinned.get(branch, ()), max(versions)})
+    tagged = run.live.tag_pins(table.path).get(branch, {})
+    lost = sorted(tagged.keys() - versions)
+    if lost:
+        text = f"version {lost[0]} of {table.path} is named by the tag `{tagged[lost[0]]}`, and is gone: nothing was removed"
+        hint = "restore the directory of the table from a copy of the graph, or delete the tag"
+        raise Conflict(text, reason="damaged", hint=hint)
+    bases = run.live.merge_bases(table.path).get(branch, set()) & versions
+    oldest = min({*pins, *bases, *table.pinned.get(branch, ()), max(versions)})
     outdated = run.policy.outdated(set(versions), run.started, lambda: made_at(run.store.storage, table.path, branch))
-    return {version for version in outdated if version < oldest}
+    return {version for version in outdated if version < oldest and version not in tagged}
 
 
 # Staged loads and derived files --------------------------------------------------------------------------------------

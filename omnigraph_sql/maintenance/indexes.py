@@ -48,7 +48,7 @@ def ensure_indices(store: GraphStore, branch: str, actor: str | None, *, lance_t
             ready = [spec for spec in specs if not _is_pending(store, entry, spec, pending)]
             if ready:
                 writes.append(BuildIndexes(entry.table_key, tuple(ready)))
-        return PreparedWrite(tuple(writes), frozenset(), pending)
+        return PreparedWrite(writes=tuple(writes), reads=frozenset(), result=pending)
 
     return execute(store, branch, prepare, Provenance("EnsureIndices", actor)).result
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from omnigraph_sql.arguments import refuse
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.runtime.limits import parse_duration
 
 GRACE_VARIABLE: Final = "OMNIGRAPH_STAGING_GRACE"
@@ -87,18 +88,35 @@ def staging_grace() -> timedelta:
 
 @dataclass(frozen=True)
 class LiveVersions:
-    """The table versions that the branches of a graph show."""
+    """The table versions that branches show, that tags name, and that merges between branches start from."""
 
     snapshots: tuple[Snapshot, ...]
+    tagged: Mapping[Tag, Snapshot] = field(default_factory=dict)
+    """The states of the tags."""
+    bases: tuple[Snapshot, ...] = ()
+    """States that merges between branches will compare both sides with."""
 
     @property
     def keys(self) -> dict[str, str]:
         """The keys of tables by their paths."""
-        return {path: key for snapshot in self.snapshots for key, path in snapshot.locations.items()}
+        return {path: key for snapshot in self._all for key, path in snapshot.locations.items()}
 
     @property
     def entries(self) -> list[Entry]:
-        return [entry for snapshot in self.snapshots for entry in snapshot.entries.values()]
+        return [entry for snapshot in self._all for entry in snapshot.entries.values()]
+
+    @property
+    def _all(self) -> tuple[Snapshot, ...]:
+        return (*self.snapshots, *self.tagged.values())
+
+    def tag_pins(self, path: str) -> dict[str | None, dict[int, str]]:
+        """Return the versions of a table that tags name, by table branch, each with the tag."""
+        pins: dict[str | None, dict[int, str]] = {}
+        for tag, snapshot in self.tagged.items():
+            for entry in snapshot.entries.values():
+                if entry.path == path:
+                    pins.setdefault(entry.branch, {})[entry.version] = tag.name
+        return pins
 
     def pins(self, path: str) -> dict[str | None, set[int]]:
         """Return the shown versions of a table by table branch. The set of a branch that dropped the table may be empty."""
@@ -111,3 +129,12 @@ class LiveVersions:
                 if entry.path == path:
                     pins.setdefault(entry.branch, set())
         return pins
+
+    def merge_bases(self, path: str) -> dict[str | None, set[int]]:
+        """Return the versions of a table that merges start from, by table branch. They may be gone."""
+        versions: dict[str | None, set[int]] = {}
+        for snapshot in self.bases:
+            for entry in snapshot.entries.values():
+                if entry.path == path:
+                    versions.setdefault(entry.branch, set()).add(entry.version)
+        return versions

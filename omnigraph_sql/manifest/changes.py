@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from omnigraph_sql.errors import Conflict, Internal
 from omnigraph_sql.manifest.snapshot import GRAPH_HEAD, Intent, Pin, Snapshot
+from omnigraph_sql.manifest.tags import TAG, Tag, object_id, tag_metadata
 from omnigraph_sql.table_keys import TableKey
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Tombstone",
     "check_batch",
     "manifest_rows",
+    "tag_rows",
 ]
 
 
@@ -105,6 +107,13 @@ def manifest_rows(changes: Iterable[Change], intent: Intent) -> list[dict[str, A
     rows = [_row(change) for change in changes]
     head = _blank(GRAPH_HEAD, GRAPH_HEAD, "") | {"metadata": intent.to_json()}
     return [*rows, head]
+
+
+def tag_rows(name: str, tag: Tag | None, head: Intent | None) -> list[dict[str, Any]]:
+    """The rows that make or delete a tag. The head is written again as it is, so that publishes and tags meet there."""
+    row = _blank(object_id(name), TAG, "") | {"metadata": None if tag is None else tag_metadata(tag)}
+    unchanged = [] if head is None else [_blank(GRAPH_HEAD, GRAPH_HEAD, "") | {"metadata": head.to_json()}]
+    return [row, *unchanged]
 
 
 def _row(change: Change) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from typing import Any
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql import failpoints
 from omnigraph_sql.caches import LruCache
-from omnigraph_sql.errors import BadRequest, Conflict, NotFound, Storage, UnsupportedFormat
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, Storage, UnsupportedFormat, VersionReclaimed
 from omnigraph_sql.manifest.journal import Commit, CommitGraph, commit_of
-from omnigraph_sql.manifest.refs import check_branch, check_commit, check_new_branch, check_version
+from omnigraph_sql.manifest.refs import check_branch, check_commit, check_new_branch, check_version, is_commit_id
 from omnigraph_sql.manifest.snapshot import Snapshot, advance, reconstruct
+from omnigraph_sql.manifest.tags import Tag
+from omnigraph_sql.manifest.timelines import TableTimeline
 from omnigraph_sql.storage.branch_records import BranchRecord
 from omnigraph_sql.storage.identity import derived_identity
 from omnigraph_sql.storage.manifest_table import ManifestPlace, ManifestTable, ManifestVersion, Merged, new_branch_record
@@ -64,8 +66,9 @@ class ManifestCoordinator:
         return snapshot
 
     def at_version(self, branch: str, version: int) -> Snapshot:
-        version = check_version(version)
-        place = self._place(branch)
+        return self._at(branch, check_version(version), self._place(branch))
+
+    def _at(self, branch: str, version: int, place: ManifestPlace) -> Snapshot:
         for snapshot in self._kept_versions(branch, version, place):
             if self.table.is_unchanged(place.lineage, version, snapshot.mark):
                 return replace(snapshot, is_past=True)
@@ -204,13 +207,65 @@ class ManifestCoordinator:
         return commit
 
     def at_commit(self, commit_id: str) -> Snapshot:
-        commit = self.commit(commit_id)
+        return self.at_recorded(self.commit(commit_id))
+
+    def at_recorded(self, commit: Commit) -> Snapshot:
+        """The snapshot that a commit made, without looking the commit up."""
+        commit_id = commit.graph_commit_id
         snapshot = self.at_version(commit.manifest_branch or MAIN, commit.manifest_version)
         if snapshot.head is not None and snapshot.head.graph_commit_id != commit_id:
             # The manifest was restored from an older copy, and its versions were counted on from there.
             text = f"the commit `{commit_id}` was lost with its version of the manifest"
             raise NotFound(text, what="commit", name=commit_id, hint="list the commits of the branch")
         return snapshot
+
+    def timeline(self, snapshot: Snapshot, table_key: str) -> TableTimeline:
+        """The versions of a table that the lineage of a snapshot has shown up to it, from one read of the manifest."""
+        place = ManifestPlace(snapshot.lineage, snapshot.incarnation)
+        opened = self._open(snapshot.branch, place, snapshot.manifest_version)
+        return TableTimeline(table_key, self.table.read(opened, key=table_key))
+
+    def tags(self) -> Mapping[str, Tag]:
+        """The tags of the graph by name."""
+        return self.fresh(MAIN).tags
+
+    def tag(self, name: str) -> Tag:
+        """A tag that exists."""
+        tags = self.tags()
+        if name not in tags:
+            raise NotFound(f"there is no tag `{name}`", what="tag", name=name, hint=_tag_hint(name, tags))
+        return tags[name]
+
+    def at_tag(self, tag: Tag) -> Snapshot:
+        """The state that a tag names."""
+        snapshot = self._at(tag.branch, tag.manifest_version, self._tag_place(tag))
+        if snapshot.commit_id != tag.graph_commit_id:
+            text = f"the state of the tag `{tag.name}` was lost: its version of the manifest has another commit"
+            raise NotFound(text, what="commit", name=tag.graph_commit_id, hint=f"delete the tag `{tag.name}`")
+        return snapshot
+
+    def _tag_place(self, tag: Tag) -> ManifestPlace:
+        """The lineage of a tag. It is there also if the branch was deleted while the tag was made."""
+        try:
+            place = self._place(tag.branch)
+        except NotFound:
+            if tag.lineage is None:
+                raise
+            return ManifestPlace(tag.lineage, tag.lineage)
+        return place if tag.lineage in (None, place.lineage) else ManifestPlace(tag.lineage, tag.lineage or "")
+
+    def at_name(self, name: str) -> Snapshot:
+        """The state that a tag names or a commit made. What has the form of the id of a commit is no tag."""
+        name = check_commit(name)
+        if is_commit_id(name):
+            return self.at_commit(name)
+        tags = self.tags()
+        if name in tags:
+            return self.at_tag(tags[name])
+        if self.find_commit(name) is not None:
+            return self.at_commit(name)
+        hint = did_you_mean(name, tags) or "list the commits of the branch, or the tags"
+        raise NotFound(f"there is no commit or tag `{name}`", what="commit", name=name, hint=hint)
 
     def forget(self, branch: str) -> None:
         """Drop the cached snapshots of a deleted branch; its name may come back with other content."""
@@ -309,19 +364,28 @@ class ManifestCoordinator:
             raise self._no_branch(name)
         return name
 
-    def create_branch(self, name: str, base: Snapshot, actor: str | None = None) -> None:
-        """Fork the manifest; no table is copied."""
+    def create_branch(
+        self, name: str, base: Snapshot, actor: str | None = None, confirm: Callable[[], None] = lambda: None
+    ) -> None:
+        """Fork the manifest; no table is copied. `confirm` raises if the state of the base has gone meanwhile."""
         name = check_branch_name(name, self.branches())
+        is_main = base.branch == MAIN and not base.is_past
+        _check_untagged(name, base.tags if is_main else self.tags())
         record = new_branch_record(name, base.branch, base.manifest_version, time.time(), base.commit_id, actor)
         if not self.table.create_branch(record, base.lineage):
             raise _exists(name)
         failpoints.hit("branch_create.after_ref")
         try:
             self.confirm(base)  # a deletion of the base may have looked for its branches too early
-        except (NotFound, Conflict):
+            confirm()
+        except (NotFound, Conflict, VersionReclaimed):
             self.table.delete_branch(name, record)
             self.table.delete_lineage(record.lineage)
             raise
+
+    def tags_on(self, branch: str) -> list[str]:
+        """The tags that name states of a branch."""
+        return [tag.name for tag in self.tags().values() if tag.branch == branch]
 
     def delete_branch(self, name: str, record: BranchRecord | None) -> None:
         """Delete the record of a branch. The caller removes its files."""
@@ -329,6 +393,11 @@ class ManifestCoordinator:
         if children:
             text = f"`{name}` cannot be deleted: `{children[0]}` was created from it"
             raise Conflict(text, reason="descendants", hint=f"delete `{children[0]}` first")
+        tagged = self.tags_on(name)
+        if tagged:
+            text = f"`{name}` cannot be deleted: the tag `{tagged[0]}` names a state of it"
+            raise Conflict(text, reason="tagged", hint=f"delete the tag `{tagged[0]}` first")
+        failpoints.hit("branch_delete.before_record")
         self.table.delete_branch(name, record)
         self.forget(name)
 
@@ -348,6 +417,21 @@ def _is_rewritten(seen: Snapshot, opened: ManifestVersion) -> bool:
 
 def _exists(name: str) -> Conflict:
     return Conflict(f"the branch `{name}` exists already", reason="exists", hint="delete it first or choose another name")
+
+
+def _check_untagged(name: str, tags: Mapping[str, Tag]) -> None:
+    """Refuse the name of a tag for a new branch, and that of a branch whose states are tagged."""
+    if name in tags:
+        text = f"`{name}` is a tag, and a branch of that name could not be told from it"
+        raise Conflict(text, reason="name_taken", hint="choose another name, or delete the tag first")
+    former = next((tag.name for tag in tags.values() if tag.branch == name), None)
+    if former is not None:
+        text = f"the tag `{former}` names a state of an earlier branch `{name}`"
+        raise Conflict(text, reason="tagged", hint=f"choose another name, or delete the tag `{former}` first")
+
+
+def _tag_hint(name: str, tags: Mapping[str, Tag]) -> str:
+    return did_you_mean(name, tags) or (f"there are {', '.join(tags)}" if tags else "there are no tags")
 
 
 def public_name(branch: str) -> str:

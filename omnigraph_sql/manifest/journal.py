@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ _COMMIT_SCHEMA = pa.schema(
         pa.field("created_at", pa.int64(), nullable=False),
         pa.field("message", pa.string()),
         pa.field("idempotency_key", pa.string()),
+        pa.field("origin_commit_id", pa.string()),
     ]
 )
 _ACTOR_SCHEMA = pa.schema(
@@ -67,6 +68,8 @@ class Commit:
     """The note of its author."""
     idempotency_key: str | None
     """The key by which a repetition of the write is recognised."""
+    origin_commit_id: str | None = None
+    """The commit that this one reverts, restores or picks; of a copy's first commit, that of the original which it shows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values.
@@ -96,12 +99,16 @@ class CommitGraph:
         self._log = AppendLog(objects, identity.log(COMMITS), _COMMIT_SCHEMA)
         self._actors = AppendLog(objects, identity.log(ACTORS), _ACTOR_SCHEMA)
         self._known: dict[str, Commit] = {}
+        self._read: dict[str, Commit] = {}
+        self._read_rows = 0
+        """The first rows of the log, which only grows, are in `_read`."""
         self._lock = threading.Lock()
 
     def reset(self) -> None:
         """Drop the caches: the files were replaced by others with the same names."""
         with self._lock:
             self._known.clear()
+            self._read, self._read_rows = {}, 0
         self._log.reset()
         self._actors.reset()
 
@@ -138,6 +145,14 @@ class CommitGraph:
         if commits:
             self._actors.append([_actor_row(commit) for commit in commits.values()])
 
+    def begin(self, commits: Sequence[Commit]) -> None:
+        """Write the journal of a graph that has none: that of a copy, with the commits of its original."""
+        actors = [_actor_row(commit) for commit in commits if commit.actor_id is not None]
+        if actors:
+            self._actors.append(actors)
+        if commits:
+            self._log.append([commit.to_dict() for commit in commits])
+
     def find(self, commit_id: str) -> Commit | None:
         with self._lock:
             recorded = self._known.get(commit_id)
@@ -163,20 +178,38 @@ class CommitGraph:
             return None
         return next((commit for commit in self.history(head) if commit.idempotency_key == idempotency_key), None)
 
+    def commits(self) -> dict[str, Commit]:
+        """All recorded commits by their ids. Those that were read before are not read again."""
+        with self._lock:
+            read, count = self._read, self._read_rows
+        rows = self._log.read_after(count)
+        if rows is None:  # the log was replaced by a shorter one
+            read, count = {}, 0
+            rows = self._log.read_after(0) or []
+        commits = read | {row["graph_commit_id"]: Commit(**row) for row in rows}
+        with self._lock:
+            self._read, self._read_rows = commits, count + len(rows)
+        return dict(commits)
+
+    def since(self, manifest_version: int) -> dict[str, Commit]:
+        """The recorded commits, of all branches, with this manifest version or a later one, by their ids."""
+        rows = self._log.read(f"manifest_version >= {manifest_version}")
+        return {row["graph_commit_id"]: Commit(**row) for row in rows}
+
     def history(self, head: str, unrecorded: Commit | None = None) -> list[Commit]:
         """Everything reachable from a commit, newest first; a commit never stands before its children.
 
         `unrecorded` is the head's own commit, for a reader that must not complete the journal of a writer that died.
         """
         commits = {} if unrecorded is None else {unrecorded.graph_commit_id: unrecorded}
-        commits |= {row["graph_commit_id"]: Commit(**row) for row in self._log.read()}
-        reachable = _reachable(commits, head)
-        children = dict.fromkeys(reachable, 0)
-        for commit_id in reachable:
+        commits |= self.commits()
+        reached = reachable(commits, [head])
+        children = dict.fromkeys(reached, 0)
+        for commit_id in reached:
             for parent in commits[commit_id].parents:
                 if parent in children:
                     children[parent] += 1
-        ready = [(_order(commits[commit_id]), commit_id) for commit_id in reachable if children[commit_id] == 0]
+        ready = [(_order(commits[commit_id]), commit_id) for commit_id in reached if children[commit_id] == 0]
         heapq.heapify(ready)
         ordered: list[Commit] = []
         while ready:
@@ -211,15 +244,17 @@ def commit_of(branch: str | None, manifest_version: int, intent: Intent) -> Comm
         created_at=intent.created_at,
         message=intent.message,
         idempotency_key=intent.idempotency_key,
+        origin_commit_id=intent.origin_commit_id,
     )
 
 
-def _reachable(commits: dict[str, Commit], head: str) -> set[str]:
+def reachable(commits: Mapping[str, Commit], starts: Iterable[str], without: Set[str] = frozenset()) -> set[str]:
+    """The commits that some descend from, themselves included, as far as they are not in `without`."""
     reached: set[str] = set()
-    waiting: list[str] = [head]
+    waiting = list(starts)
     while waiting:
         commit_id = waiting.pop()
-        if commit_id in commits and commit_id not in reached:
+        if commit_id in commits and commit_id not in reached and commit_id not in without:
             reached.add(commit_id)
             waiting.extend(commits[commit_id].parents)
     return reached

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import (
@@ -19,12 +20,22 @@ from omnigraph_sql.errors import (
     RowLevelCasContention,
     Storage,
 )
-from omnigraph_sql.manifest.changes import Change, Pin, PointerUpdate, check_batch, manifest_rows
-from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, ManifestCoordinator, branch_replaced, check_known, lineage
+from omnigraph_sql.manifest.changes import Change, Pin, PointerUpdate, check_batch, manifest_rows, tag_rows
+from omnigraph_sql.manifest.coordinator import (
+    CURRENT_STAMP,
+    MAIN,
+    ManifestCoordinator,
+    branch_replaced,
+    check_known,
+    lineage,
+)
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Intent, Snapshot
+from omnigraph_sql.manifest.tags import Tag
+from omnigraph_sql.storage.manifest_table import Merged
 
 RETRY_BUDGET = 5
+T = TypeVar("T")
 Queue = Callable[[], AbstractContextManager[None]]
 """The lock that serialises publishes of a branch."""
 
@@ -39,6 +50,13 @@ class Published:
     """True if the manifest has many small fragments."""
     unflushed: OmnigraphError | None = None
     """The reason why the visible publish could not be flushed to disk."""
+
+
+@dataclass(frozen=True)
+class _TagAttempt:
+    """A tag that is made or deleted; without a merge it was so already."""
+
+    merged: Merged | None
 
 
 class ManifestBatchPublisher:
@@ -62,6 +80,18 @@ class ManifestBatchPublisher:
         A publish that another one came before enters the `queue` and tries again for as long as its expectations hold.
         Every loss is another writer's success; `RETRY_BUDGET` limits the losses after which no other writer has published.
         """
+        return self._landed(branch, lambda snapshot: self._attempt(snapshot, changes, expected, intent, incarnation), queue)
+
+    def publish_tag(self, name: str, choose: Callable[[Snapshot], Tag | None], queue: Queue = nullcontext) -> Merged | None:
+        """Make a tag, or delete it where `choose` returns None; `choose` looks at the main branch and may refuse.
+
+        It is asked again after each publish or tag that came first, also after one whose outcome was lost: should the tag be
+        there by then, nothing is left to do and the result is None.
+        """
+        return self._landed(MAIN, lambda snapshot: self._attempt_tag(snapshot, name, choose), queue).merged
+
+    def _landed(self, branch: str, attempt: Callable[[Snapshot], T | None], queue: Queue) -> T:
+        """Attempt something on the present snapshot of a branch until no other publish comes first."""
         seen, losses = -1, 0
         with ExitStack() as turn:
             while True:
@@ -70,7 +100,7 @@ class ManifestBatchPublisher:
                 if losses > RETRY_BUDGET:
                     text = f"publishing on `{branch}` failed {losses} times although nobody else published"
                     raise Conflict(text, reason="contention", hint="try again")
-                done = self._attempt(snapshot, changes, expected, intent, incarnation)
+                done = attempt(snapshot)
                 if done is not None:
                     return done
                 if seen < 0:
@@ -94,10 +124,27 @@ class ManifestBatchPublisher:
         parent = snapshot.head.graph_commit_id if snapshot.head else None
         final = replace(intent, parent_commit_id=parent, graph_id=self._coordinator.table.identity.graph_id)
         failpoints.hit("publish.before_merge")
+        merged = self._merge(snapshot, manifest_rows(changes, final))
+        if merged is None:
+            return None
+        failpoints.hit("journal.before_append")
+        return Published(self._record(branch, merged.version, final), crowded=merged.crowded, unflushed=merged.unflushed)
+
+    def _attempt_tag(self, snapshot: Snapshot, name: str, choose: Callable[[Snapshot], Tag | None]) -> _TagAttempt | None:
+        check_known(snapshot)
+        self.reconcile(snapshot)
+        tag = choose(snapshot)
+        if tag == snapshot.tags.get(name):
+            return _TagAttempt(None)
+        failpoints.hit("tag.before_merge")
+        merged = self._merge(snapshot, tag_rows(name, tag, snapshot.head))
+        return None if merged is None else _TagAttempt(merged)
+
+    def _merge(self, snapshot: Snapshot, rows: list[dict[str, Any]]) -> Merged | None:
+        """Merge rows into the lineage of a snapshot; None when another publish came first."""
         try:
             if failpoints.fires("publish.force_contention"):
                 raise RowLevelCasContention("forced")
-            rows = manifest_rows(changes, final)
             merged = self._coordinator.table.merge_rows(snapshot.lineage, rows, snapshot.manifest_version)
         except RowLevelCasContention:
             return None
@@ -107,8 +154,7 @@ class ManifestBatchPublisher:
         failpoints.hit("publish.after_merge")
         self._coordinator.confirm(snapshot)
         self._coordinator.landed(snapshot, merged, rows)
-        failpoints.hit("journal.before_append")
-        return Published(self._record(branch, merged.version, final), crowded=merged.crowded, unflushed=merged.unflushed)
+        return merged
 
     def _current(self, branch: str) -> Snapshot:
         """The present snapshot of a branch, in the current format."""

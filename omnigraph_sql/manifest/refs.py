@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from omnigraph_compiler.plain import plain_text
 from omnigraph_sql.errors import BadRequest, NotFound
+from omnigraph_sql.ulid import is_ulid
 
 NAME_BYTES: Final = 200
 """The maximum length of a new branch's name as Lance writes it: escaped, and the escapes escaped again.
@@ -23,6 +24,9 @@ _COMMIT_BYTES: Final = 400
 _MOST_VERSIONS: Final = 2**63 - 1
 _BRANCH_HINT: Final = "list the branches of the graph"
 _COMMIT_HINT: Final = "list the commits of the branch"
+_TAG_HINT: Final = "list the tags of the graph"
+_UNREADABLE_COMMIT: Final = re.compile(r"unreadable-[0-9a-f]{16}")
+"""The id of a commit whose row in the manifest cannot be read."""
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NAME_HINT: Final = (
     "use letters, digits, `.`, `_`, `-` and `/` between segments; no segment `.`, not `..`, not ending in `.lock`"
@@ -46,6 +50,29 @@ def check_new_branch(branch: Any) -> str:
         hint = f"use at most {NAME_BYTES} characters; `/` counts as 5, a letter that English does not have as 10 or 15"
         raise BadRequest(f"the branch name {_short(name)} is too long", hint=hint)
     return name
+
+
+def check_new_tag(tag: Any) -> str:
+    """A name that a new tag may have; whether it is free, others say."""
+    name = _text(tag, "tag", _NAME_HINT).strip()
+    if not is_branch_name(name) or len(_escaped(_escaped(name))) > NAME_BYTES:
+        raise BadRequest(f"{_short(name)} is not a name for a tag", hint=f"{_NAME_HINT}; at most {NAME_BYTES} characters")
+    if is_commit_id(name):
+        raise BadRequest(f"the tag {_short(name)} would look like the id of a commit", hint="choose another name")
+    return name
+
+
+def check_tag(tag: Any) -> str:
+    """The name of a tag that may exist."""
+    name = _text(tag, "tag", _TAG_HINT).strip()
+    if len(_escaped(name)) > _REFERENCE_BYTES:
+        raise BadRequest(f"{_short(name)} is too long for the name of a tag", hint=_TAG_HINT)
+    return name
+
+
+def is_commit_id(text: str) -> bool:
+    """True if a text has the form of the id of a commit, which no tag has."""
+    return is_ulid(text.upper()) or _UNREADABLE_COMMIT.fullmatch(text) is not None
 
 
 def is_branch_name(name: str) -> bool:

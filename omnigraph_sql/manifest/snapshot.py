@@ -9,11 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 from omnigraph_sql.errors import Internal, NotFound
+from omnigraph_sql.manifest.tags import TAG, Tag, name_of, read_tag
 from omnigraph_sql.manifest.texts import readable_commit, readable_definition, readable_evidence
 from omnigraph_sql.storage.manifest_table import LANDED, ManifestPlace, VersionMark
 
 GRAPH_HEAD = "graph_head"
-KNOWN_TYPES = frozenset({"table", "table_version", "table_tombstone", "view", "schema", GRAPH_HEAD})
+KNOWN_TYPES = frozenset({"table", "table_version", "table_tombstone", "view", "schema", TAG, GRAPH_HEAD})
+_MAIN = "main"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,8 @@ class Intent:
     idempotency_key: str | None = None
     graph_id: str | None = None
     """The graph that it was published in."""
+    origin_commit_id: str | None = None
+    """The commit that was reverted, restored or picked."""
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in vars(self).items() if value is not None}, sort_keys=True)
@@ -113,6 +117,8 @@ class Snapshot:
     """Views and schemas by key, also those that were dropped."""
     dropped: Mapping[str, Entry] = field(default_factory=lambda: MappingProxyType({}))
     """The last versions of tables that were dropped."""
+    tags: Mapping[str, Tag] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """The tags of the graph by name, if the branch is `main`; those that another branch inherited do not count."""
 
     is_past: bool = field(default=False, compare=False)
     """True if it was asked for by a version or commit: a cleanup may have removed rows of it."""
@@ -260,7 +266,7 @@ def advance(
     locations = dict(base.locations)
     tombstones = dict(base.tombstones)
     newest: dict[str, Mapping[str, Any]] = {}
-    definitions = dict(base.definitions)
+    definitions, tags = dict(base.definitions), dict(base.tags)
     head, head_version = base.head, base.head_version
     unknown: set[str] = set()
     for row in rows:
@@ -275,14 +281,18 @@ def advance(
         elif kind in ("view", "schema"):
             definitions[key] = Definition(key, row["table_version"], readable_definition(kind, row["metadata"]))
         elif kind == GRAPH_HEAD:
-            head = Intent.from_json(row["metadata"])
-            head_version = int(row.get(LANDED, manifest_version))
+            intent = Intent.from_json(row["metadata"])
+            if head is None or intent.graph_commit_id != head.graph_commit_id:  # a tag writes the head again as it is
+                head_version = int(row.get(LANDED, manifest_version))
+            head = intent
+        elif kind == TAG:
+            unknown |= _advance_tag(tags, row) if base.branch == _MAIN else set()
         elif kind not in KNOWN_TYPES:
             unknown.add(kind)
     entries = {**base.dropped, **base.entries}
     for key, row in newest.items():
         if key not in entries or row["table_version"] >= entries[key].version:
-            entries[key] = _entry(key, locations, row)
+            entries[key] = table_entry(key, _location(locations, key), row)
     visible = {key: entries[key] for key in sorted(entries) if entries[key].version > tombstones.get(key, -1)}
     dropped = {key: entry for key, entry in entries.items() if key not in visible}
     return Snapshot(
@@ -299,16 +309,35 @@ def advance(
         mark=mark or VersionMark(""),
         definitions=MappingProxyType(definitions),
         dropped=MappingProxyType(dropped),
+        tags=MappingProxyType(dict(sorted(tags.items()))),
         head_version=head_version,
     )
 
 
-def _entry(key: str, locations: Mapping[str, str], row: Mapping[str, Any]) -> Entry:
+def _location(locations: Mapping[str, str], key: str) -> str:
     if key not in locations:
         raise Internal(f"the manifest shows a version of {key} but not where it is")
+    return locations[key]
+
+
+def _advance_tag(tags: dict[str, Tag], row: Mapping[str, Any]) -> set[str]:
+    """Add or remove the tag of a row. Returns the type of the row if this release cannot read it."""
+    name = name_of(row["object_id"])
+    tags.pop(name, None)
+    if row["metadata"] is None:
+        return set()
+    tag = read_tag(row["object_id"], row["metadata"])
+    if tag is None:
+        return {TAG}
+    tags[name] = tag
+    return set()
+
+
+def table_entry(key: str, path: str, row: Mapping[str, Any]) -> Entry:
+    """The version of a table that a row of the manifest describes."""
     return Entry(
         table_key=key,
-        path=locations[key],
+        path=path,
         version=row["table_version"],
         branch=row["table_branch"],
         row_count=row["row_count"],

@@ -110,7 +110,7 @@ def readable_text(value: object, limit: int = MAX_TEXT) -> str:
 
 def readable_commit(metadata: str | None) -> dict[str, Any]:
     """The commit of a head row, with texts that cannot be stored made readable."""
-    entry = _object(metadata)
+    entry = readable_object(metadata)
     texts = (
         "parent_commit_id",
         "merged_parent_commit_id",
@@ -119,6 +119,7 @@ def readable_commit(metadata: str | None) -> dict[str, Any]:
         "message",
         "idempotency_key",
         "graph_id",
+        "origin_commit_id",
     )
     intent: dict[str, Any] = dict.fromkeys(texts)
     intent |= {name: readable_text(entry[name]) for name in texts if entry.get(name) is not None}
@@ -135,7 +136,7 @@ def readable_definition(kind: str, metadata: str | None) -> dict[str, Any] | Non
     """The definition in the row of a view or schema; None where it was dropped."""
     if metadata is None:
         return None
-    definition: dict[str, Any] = _readable(_object(metadata))
+    definition: dict[str, Any] = _readable(readable_object(metadata))
     if kind == "view":
         columns = definition.get("columns")
         definition["columns"] = [readable_text(column) for column in columns] if isinstance(columns, list) else []
@@ -147,7 +148,7 @@ def readable_definition(kind: str, metadata: str | None) -> dict[str, Any] | Non
 
 def readable_evidence(metadata: str | None) -> str:
     """The transaction that made a version of a table, as its row says it."""
-    transaction = _object(metadata).get("transaction_uuid")
+    transaction = readable_object(metadata).get("transaction_uuid")
     return readable_text(transaction) if isinstance(transaction, str) else ""
 
 
@@ -163,7 +164,8 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _object(metadata: str | None) -> dict[str, Any]:
+def readable_object(metadata: str | None) -> dict[str, Any]:
+    """The JSON object in a row; an empty one if there is none."""
     try:
         entry = json.loads(metadata or "")
     except (ValueError, TypeError, RecursionError):

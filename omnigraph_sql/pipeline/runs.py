@@ -37,6 +37,7 @@ def run_pipeline(
     master: str | None = None,
     actor: str | None = None,
     progress: OnProgress | None = None,
+    checks: Any = None,
 ) -> RunReport:
     """Run a pipeline: everything it declares is published in one commit, or nothing is.
 
@@ -52,6 +53,8 @@ def run_pipeline(
         master: where Spark runs, as for `og.spark.session`.
         actor: who runs it.
         progress: called from this thread or another with each stage as it begins, and with the rows read so far.
+        checks: reads that must return no row on the graph as it will be, as for `Graph.merge`; they run after the tests of
+            the pipeline.
 
     Returns:
         What the run did.
@@ -59,7 +62,7 @@ def run_pipeline(
     Raises:
         BadRequest: an argument or expression is not valid.
         Configuration: the file is not valid, or the engine is not installed.
-        DataTestFailed: a test of the data returned rows.
+        DataTestFailed: a test of the data or a check returned rows.
         NotFound: the graph, the branch, the file, or a file of a source is missing.
         ValidationFailed: rows break a rule of the schema, and no more may be rejected.
 
@@ -80,7 +83,14 @@ def run_pipeline(
             discard_abandoned(graph, plan.key)
         if published is not None:
             return _report(graph, plan, published)
-        run = _Run(graph, plan, actor, _Clock(progress or (lambda _: None)), created=not exists)
+        run = _Run(
+            graph=graph,
+            plan=plan,
+            actor=actor,
+            clock=_Clock(progress or (lambda _: None)),
+            checks=checks,
+            created=not exists,
+        )
         with run.branch_for_load():
             staging = resumable or run.stage(runner, master)
             with run.discarded_on_failure(staging):
@@ -122,12 +132,13 @@ class _Clock:
         self._stage = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Run:
     graph: Graph
     plan: PipelinePlan
     actor: str | None
     clock: _Clock
+    checks: Any
     created: bool
 
     @contextmanager
@@ -177,7 +188,7 @@ class _Run:
         self._test(staging)
         failpoints.hit("pipeline.post_tests_pre_publish")
         self.clock.report(Progress("publish"))
-        commit = self.graph.publish(staging.load) if staging.load.tables else None
+        commit = self.graph.publish(staging.load, checks=self.checks) if staging.load.tables else None
         if commit is None:
             self.graph.discard(staging.load)  # it has no rows, but it was noted
         self.clock.stop()

@@ -11,6 +11,7 @@ from omnigraph_sql import ulid
 from omnigraph_sql.choices import LoadMode
 from omnigraph_sql.engines.spark.error_codec import typed_errors
 from omnigraph_sql.errors import BadRequest, NotFound
+from omnigraph_sql.graph.checks import read_checks, store_review
 from omnigraph_sql.manifest.coordinator import MAIN
 from omnigraph_sql.store.lifecycle import open_graph
 from omnigraph_sql.writes.distributed.load import discard_remote, find_published, key_of, publish_remote, remote_loads
@@ -34,6 +35,7 @@ def publish(
     idempotency_key: str | None = None,
     rejects: RejectTarget | None = None,
     max_rejects: RejectLimit | None = None,
+    checks: Any = None,
 ) -> LoadResult:
     """Check and publish everything that jobs wrote under a `load_id`, as one commit.
 
@@ -48,6 +50,7 @@ def publish(
         idempotency_key: a load of a key that is in the history of the branch is not published again.
         rejects: report every faulty row to a file or a function, instead of failing at the first.
         max_rejects: how many faulty rows may be left out, or which share of them, as `"0.5%"`.
+        checks: reads that must return no row on the graph as it will be, as for `Graph.merge`.
 
     Returns:
         How many entities were loaded and rejected, and the commit.
@@ -57,6 +60,7 @@ def publish(
         Conflict: the schema has changed since the rows were written.
         NotFound: nothing was written under this id.
         ValidationFailed: the rows break a rule of the schema.
+        DataTestFailed: a check returned rows.
 
     Example:
         >>> spark = og.spark.session("local[2]")
@@ -68,11 +72,13 @@ def publish(
     """
     _check_target(rejects)
     provenance = Provenance("Load", actor, message, idempotency_key)
+    store = open_graph(uri)
+    review = store_review(store, checks)
     if rejects is None and max_rejects is None:
-        return reported_result(publish_remote(open_graph(uri), load_id, provenance), None)
+        return reported_result(publish_remote(store, load_id, provenance, review=review), None)
     reported = Rejects(rejects, max_rejects)
     with reported.delivered():
-        result = publish_remote(open_graph(uri), load_id, provenance, reported)
+        result = publish_remote(store, load_id, provenance, reported, review)
     return reported_result(result, reported)
 
 
@@ -140,6 +146,7 @@ class GraphLoad:
         idempotency_key: a load of a key that is in the history of the branch is not done again.
         rejects: report every faulty row to a file or a function, instead of failing at the first.
         max_rejects: how many faulty rows may be left out, or which share of them, as `"0.5%"`.
+        checks: reads that must return no row on the graph as it will be, as for `Graph.merge`.
 
     Raises:
         BadRequest: an argument is not valid.
@@ -167,6 +174,7 @@ class GraphLoad:
         idempotency_key: str | None = None,
         rejects: RejectTarget | None = None,
         max_rejects: RejectLimit | None = None,
+        checks: Any = None,
     ) -> None:
         self.uri = os.fspath(uri)
         self.branch = branch
@@ -176,6 +184,7 @@ class GraphLoad:
         _check_target(rejects)
         Provenance("Load", actor, message, idempotency_key)  # raises for a text that cannot be stored
         checked_limit(max_rejects)
+        read_checks(checks)
         self._collects = rejects is not None or max_rejects is not None
         self._publish: dict[str, Any] = {
             "message": message,
@@ -183,6 +192,7 @@ class GraphLoad:
             "idempotency_key": idempotency_key,
             "rejects": rejects,
             "max_rejects": max_rejects,
+            "checks": checks,
         }
         self._result: LoadResult | None = None
         store = open_graph(self.uri, read_only=True)

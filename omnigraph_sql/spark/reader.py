@@ -106,7 +106,7 @@ def _check_filter(store: GraphStore, handle: SnapshotHandle, filter: str) -> Non
 def snapshot_of(store: GraphStore, options: ReadOptions) -> Snapshot:
     """Return the snapshot that a read is on."""
     if options.commit is not None:
-        return store.coordinator.at_commit(options.commit)
+        return store.coordinator.at_name(options.commit)
     branch = public_name(options.branch)
     if options.version is None:
         return store.coordinator.fresh(branch)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph_compiler import EdgeType, NodeType
+from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.lazy_dataset import LazyDataset
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.sql.graph_functions import degrees_of, expand_ids, fewest_hops
+from omnigraph_sql.sql.history_relation import HistoryDataset
 from omnigraph_sql.sql.information_schema import KEYS, keys_table
 from omnigraph_sql.sql.refs import SchemaRef, StateRef
 from omnigraph_sql.sql.resolver import NameResolver, unknown_name
@@ -29,7 +31,7 @@ class TableFunction:
     name: str
     about: str
     parameters: tuple[FunctionParameter, ...]
-    run: Callable[[NameResolver, Arguments], pa.Table]
+    run: Callable[[NameResolver, Arguments], pa.Table | LazyDataset]
     columns: pa.Schema | None = None
     """None if they depend on the arguments."""
 
@@ -37,8 +39,8 @@ class TableFunction:
     def signature(self) -> Signature:
         return Signature(self.name, self.parameters)
 
-    def rows(self, resolver: NameResolver, values: list[Any]) -> pa.Table:
-        """Call the function with positional arguments."""
+    def rows(self, resolver: NameResolver, values: list[Any]) -> pa.Table | LazyDataset:
+        """Call the function with positional arguments. A dataset reads its rows when an engine does."""
         return self.run(resolver, self.signature.bind(values))
 
 
@@ -91,6 +93,23 @@ _BRANCHES = pa.schema(
 )
 
 
+def _tags(resolver: NameResolver, _: Arguments) -> pa.Table:
+    return pa.Table.from_pylist([tag.to_dict() for tag in resolver.source.tags()], _TAGS)
+
+
+_TAGS = pa.schema(
+    [
+        pa.field("name", pa.string()),
+        pa.field("graph_commit_id", pa.string()),
+        pa.field("branch", pa.string()),
+        pa.field("manifest_version", pa.int64()),
+        pa.field("created_at", _INSTANT),
+        pa.field("actor_id", pa.string()),
+        pa.field("message", pa.string()),
+    ]
+)
+
+
 def _commits(resolver: NameResolver, arguments: Arguments) -> pa.Table:
     branch = arguments["branch"] or resolver.default_state.branch
     return pa.Table.from_pylist([_commit(commit) for commit in resolver.source.commits(branch)], _COMMITS)
@@ -135,6 +154,36 @@ CHANGES = pa.schema(
         pa.field("dst", pa.string()),
     ]
 )
+
+
+def _merge_conflicts(resolver: NameResolver, arguments: Arguments) -> pa.Table:
+    return merge_conflicts(resolver, arguments, of_all_types=False)
+
+
+def merge_conflicts(resolver: NameResolver, arguments: Arguments, *, of_all_types: bool) -> pa.Table:
+    """Return the conflicts of a merge; `of_all_types` for an engine that needs to know the columns before."""
+    theirs = resolver.snapshot(StateRef(arguments["source"]))
+    ours = resolver.snapshot(StateRef(arguments["target"] or resolver.default_state.branch))
+    return resolver.source.merge_conflicts(theirs, ours, of_all_types=of_all_types)
+
+
+def history_dataset(resolver: NameResolver, arguments: Arguments) -> HistoryDataset:
+    """Return the versions of the rows of a type, or of one entity."""
+    type_ = history_type(resolver.source.catalog, arguments["type"])
+    rows = resolver.source.history_of(type_, resolver.snapshot(arguments["ref"]))
+    return HistoryDataset(rows, arguments.get("id"), resolver.fail)
+
+
+def history_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
+    """Return a type by its name; `node:T` and `edge:E` tell a node type from an edge type of its name."""
+    nodes, edges = catalog.nodes, catalog.edges
+    kind, colon, plain = name.partition(":")
+    named: Mapping[str, NodeType | EdgeType] = {**edges, **nodes}
+    if colon and kind in ("node", "edge"):
+        named, name = nodes if kind == "node" else edges, plain
+    if name not in named:
+        raise unknown_name("type", name, named)
+    return named[name]
 
 
 # Queries, traversals and searches
@@ -232,6 +281,7 @@ FUNCTIONS: dict[str, TableFunction] = {
     function.name: function
     for function in (
         TableFunction("branches", "The branches, each with its newest commit.", (), _branches, _BRANCHES),
+        TableFunction("tags", "The tags, each with the commit that it names.", (), _tags, _TAGS),
         TableFunction(
             "commits",
             "The history of a branch, newest first.",
@@ -245,6 +295,24 @@ FUNCTIONS: dict[str, TableFunction] = {
             (FunctionParameter("start", "ref"), FunctionParameter("end", "ref", None)),
             _changes,
             CHANGES,
+        ),
+        TableFunction(
+            "merge_conflicts",
+            "The conflicts that merging a branch into another one would meet.",
+            (FunctionParameter("source", "text"), FunctionParameter("target", "text", None)),
+            _merge_conflicts,
+        ),
+        TableFunction(
+            "history_of",
+            "Every version of the rows of a type, with its commit and its time.",
+            (_TYPE, _REF),
+            history_dataset,
+        ),
+        TableFunction(
+            "entity_history",
+            "Every version of one node or edge.",
+            (_TYPE, FunctionParameter("id", "text"), _REF),
+            history_dataset,
         ),
         TableFunction("keys", "Primary, unique and foreign keys of the types.", (_REF,), _keys, KEYS),
         TableFunction(
@@ -298,6 +366,9 @@ FUNCTIONS: dict[str, TableFunction] = {
         ),
     )
 }
+
+DYNAMIC = tuple(name for name, function in FUNCTIONS.items() if function.columns is None)
+"""Functions whose columns depend on their arguments."""
 
 
 # Scalar functions

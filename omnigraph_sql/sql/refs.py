@@ -12,11 +12,12 @@ _DIGITS = 20
 
 @dataclass(frozen=True)
 class StateRef:
-    """A reference to a state of a graph: the head of a branch, an earlier version of it, or a commit."""
+    """A reference to a state of a graph: the head of a branch, an earlier version of it, a commit or a tag."""
 
     branch: str = "main"
     version: int | None = None
     commit: str | None = None
+    """The id of a commit, or the name of a tag."""
 
     def __str__(self) -> str:
         if self.commit is not None:
@@ -33,7 +34,7 @@ class SchemaRef:
 
 
 def parse_ref(text: str) -> StateRef:
-    """Parse a state reference: `main`, `main@42` or `@COMMIT`.
+    """Parse a state reference: `main`, `main@42`, `@COMMIT` or `@TAG`.
 
     >>> parse_ref("feature/x"), parse_ref("main@42"), parse_ref("@01J0")
     (StateRef(branch='feature/x', version=None, commit=None), StateRef(branch='main', version=42, commit=None), \
@@ -46,7 +47,7 @@ StateRef(branch='main', version=None, commit='01J0'))
         return StateRef(commit=after)
     if after.isascii() and after.isdigit() and len(after) < _DIGITS:
         return StateRef(branch, int(after))
-    hint = "write BRANCH, BRANCH@VERSION or @COMMIT"
+    hint = "write BRANCH, BRANCH@VERSION, @COMMIT or @TAG"
     raise BadRequest(f"`{text[:200]}` names no state of the graph: `{after[:200]}` is no version", hint=hint)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeAlias
@@ -20,6 +20,7 @@ from omnigraph_sql.foreign.registry import ForeignTables
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, Relation, relations, schemas
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import Execution
 from omnigraph_sql.runtime.limits import RunLimits, run_limits
@@ -32,6 +33,17 @@ Kind: TypeAlias = Literal["node", "edge", "table", "view", "foreign"]
 _FILE_NAME = re.compile(
     r".*\.(csv|tsv|parquet|pq|json|jsonl|ndjson|arrow|feather|db|duckdb|gz|zst)|[^ ]*[/\\][^ ]*|\w+://.*", re.I
 )
+
+
+class HistoryRows(Protocol):
+    """The versions of the rows of a type."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    def batches(self, columns: Sequence[str], entity_id: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Return some columns, of all rows or of one."""
 
 
 class SqlSource(Protocol):
@@ -58,11 +70,20 @@ class SqlSource(Protocol):
     def branches(self) -> list[str]:
         """Return the names of the branches."""
 
+    def tags(self) -> list[Tag]:
+        """Return the tags of the graph, by name."""
+
     def commits(self, branch: str) -> list[Commit]:
         """Return the history of a branch, newest first."""
 
     def changes(self, start: Snapshot, end: Snapshot) -> pa.Table:
         """Return the differences between two states."""
+
+    def merge_conflicts(self, theirs: Snapshot, ours: Snapshot, *, of_all_types: bool) -> pa.Table:
+        """Return the conflicts that merging one branch into another would meet; with columns of all types if desired."""
+
+    def history_of(self, type_: NodeType | EdgeType, snapshot: Snapshot) -> HistoryRows:
+        """Return the versions of the rows of a type that led to a state."""
 
     def named(self, query: str) -> tuple[str, str | None]:
         """Return the text of a `.gq` query, given by its name or as a text, and its name in that text."""
@@ -174,6 +195,10 @@ class NameResolver:
         foreign = [FOREIGN] if self.source.foreign.names() else []
         return list(dict.fromkeys([*self.branches(), *own, *foreign]))
 
+    def tag_schemas(self) -> list[str]:
+        """Return the schemas that the tags are."""
+        return [str(StateRef(commit=tag.name)) for tag in self.source.tags()]
+
     def place(self, name: str) -> SchemaRef:
         """Resolve a schema name; a branch takes precedence over a relational schema of the same name."""
         try:
@@ -183,7 +208,7 @@ class NameResolver:
             if name in (*schemas(self.snapshot()), FOREIGN):
                 return SchemaRef(self.default_state, name)
             if isinstance(error, NotFound) and error.what == "branch":
-                raise unknown_name("schema", name, self.schema_names()) from None
+                raise unknown_name("schema", name, [*self.schema_names(), *self.tag_schemas()]) from None
             raise
         if place.schema is not None and place.schema not in existing:
             raise unknown_name("schema", place.schema, existing)

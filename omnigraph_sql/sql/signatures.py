@@ -145,5 +145,5 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "vector": ("a list of numbers, or a text to embed", _vector),
     "params": ("a JSON object", _json),
     "direction": ("'out', 'in' or 'both'", _direction),
-    "ref": ("a branch, a version such as 'main@3', or '@' and a commit", _ref),
+    "ref": ("a branch, a version such as 'main@3', or '@' and a commit or tag", _ref),
 }

@@ -41,7 +41,7 @@ def open_dataset(
         "block_size": block_size,
     }
     dataset = lance.dataset(objects.uri(table_name(name, branch)), version=version, **settings)
-    return dataset if branch is None else open_relocated(dataset, str(objects.root), name, **settings)
+    return open_relocated(dataset, str(objects.root), name, **settings)
 
 
 def stage_new(objects: ObjectStore, name: str, rows: pa.Table) -> Any:

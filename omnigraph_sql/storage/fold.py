@@ -9,7 +9,6 @@ nothing more to publish or to recover, because it is the same commit.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from lance.dataset import LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph_sql.errors import Internal
+from omnigraph_sql.storage.row_updates import row_update
 
 MANY: Final = 32
 """The number of small fragments that are folded into one."""
@@ -42,19 +42,12 @@ def fold_fragments(dataset: Any, operation: Any) -> Any | None:
     chosen = [fragment for fragment in chosen if fragment.fragment_id not in indexed]
     if len(chosen) < MANY:
         return None
-    if isinstance(operation, LanceOperation.Append):
-        operation = LanceOperation.Update(
-            removed_fragment_ids=[],
-            updated_fragments=[],
-            new_fragments=list(operation.fragments),
-            fields_modified=[],
-            update_mode="rewrite_rows",
-        )
-    return replace(
-        operation,
-        removed_fragment_ids=[*operation.removed_fragment_ids, *(fragment.fragment_id for fragment in chosen)],
-        new_fragments=[*_rewritten(dataset, chosen), *operation.new_fragments],
-    )
+    is_append = isinstance(operation, LanceOperation.Append)
+    removed = [] if is_append else operation.removed_fragment_ids
+    updated = [] if is_append else operation.updated_fragments
+    new = operation.fragments if is_append else operation.new_fragments
+    gone = [*removed, *(fragment.fragment_id for fragment in chosen)]
+    return row_update(gone, updated, [*_rewritten(dataset, chosen), *new])
 
 
 def _small(dataset: Any, operation: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -18,9 +18,10 @@ from omnigraph_sql.errors import NotFound, Storage
 from omnigraph_sql.storage.branch_refs import Reference, branch_of_file, damaged, read_references
 from omnigraph_sql.storage.datasets import open_dataset
 from omnigraph_sql.storage.error_translation import translated_errors
-from omnigraph_sql.storage.integrity import version_of
+from omnigraph_sql.storage.handles import TableEntry, reclaimed
+from omnigraph_sql.storage.integrity import version_name, version_of
 from omnigraph_sql.storage.objects import StoredObject
-from omnigraph_sql.storage.table_names import fnv1a64_hex
+from omnigraph_sql.storage.table_names import fnv1a64_hex, table_name
 from omnigraph_sql.storage.tables import TableStorage
 
 NOTES: Final = "_cleanup"
@@ -89,8 +90,8 @@ class Removal:
         return sum(stored.size for stored in (*self.manifests, *self.files))
 
 
-class _Names:
-    """The names of files; an index stands for its files."""
+class FileNames:
+    """Names of files within a branch of a table, those of indexes by the index."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
@@ -151,11 +152,36 @@ def named_files(storage: TableStorage, path: str) -> set[str]:
     """The files that versions of a table name, on any branch, by their names within a branch."""
     names: set[str] = set()
     for branch in [None, *branches_of_table(storage, path)]:
-        dataset = _fresh(storage, path, branch, None)
+        dataset = open_fresh(storage, path, branch, None)
         with translated_errors(path):
             for batch in dataset.tracked_files():
                 names.update(batch.column("path").to_pylist())
     return names
+
+
+def require_versions(storage: TableStorage, entries: Iterable[TableEntry]) -> None:
+    """Raise `VersionReclaimed` unless versions are there, and no cleanup has written down that it removes them.
+
+    Whoever has just made a tag or a branch that needs them looks here. A cleanup looks for tags and branches after it has
+    written down what goes, and before it removes anything; so one of the two sees the other.
+    """
+    for entry in entries:
+        path, branch, version = entry.path, entry.branch, entry.version
+        if (branch, version) in _noted_versions(storage, path):
+            raise reclaimed(path, branch, version)
+        if not storage.objects.exists(f"{table_name(path, branch)}/{version_name(version)}"):
+            raise reclaimed(path, branch, version)
+
+
+def _noted_versions(storage: TableStorage, path: str) -> set[tuple[str | None, int]]:
+    """The versions that a cleanup is about to remove, or was when it was interrupted."""
+    try:
+        entry = json.loads(storage.objects.read_text(note_of(path)))
+        return {(branch, version) for branch, version in entry.get("versions", [])} if entry["path"] == path else set()
+    except NotFound:
+        return set()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()  # cut short: nothing was removed yet
 
 
 def survey(storage: TableStorage, path: str) -> Survey:
@@ -212,7 +238,7 @@ def plan_removal(
     So does what no version names at all and is older than `before`, unless its name is protected: a younger file may be that
     of a writer who has not come to the commit yet.
     """
-    kept, loose, manifests = _Names(), _Names(), []
+    kept, loose, manifests = FileNames(), FileNames(), []
     for branch in survey.lineages:
         _mark(storage, survey, branch, going.get(branch, frozenset()), kept, loose)
     doomed: list[StoredObject] = []
@@ -251,11 +277,13 @@ def _noted(storage: TableStorage, path: str) -> frozenset[str] | None:
         return frozenset()  # truncated: nothing was removed yet
 
 
-def _mark(storage: TableStorage, survey: Survey, branch: str | None, going: Set[int], kept: _Names, loose: _Names) -> None:
+def _mark(
+    storage: TableStorage, survey: Survey, branch: str | None, going: Set[int], kept: FileNames, loose: FileNames
+) -> None:
     """Note the files that the versions of a branch name: those of versions that are not known to go are kept."""
     if not survey.lineages[branch].versions:
         return
-    dataset = _fresh(storage, survey.path, branch, None)
+    dataset = open_fresh(storage, survey.path, branch, None)
     with translated_errors(survey.path):
         for batch in dataset.tracked_files():
             versions, names = batch.column("version").to_pylist(), batch.column("path").to_pylist()
@@ -264,12 +292,12 @@ def _mark(storage: TableStorage, survey: Survey, branch: str | None, going: Set[
     if branch is None:
         return
     for version in survey.lineages[branch].versions.keys() - going:
-        kept.indexes.update(_indexes(_fresh(storage, survey.path, branch, version), survey.path))
+        kept.indexes.update(index_uuids(open_fresh(storage, survey.path, branch, version), survey.path))
 
 
-def _mark_view(storage: TableStorage, path: str, branch: str | None, number: int, kept: _Names) -> None:
+def _mark_view(storage: TableStorage, path: str, branch: str | None, number: int, kept: FileNames) -> None:
     try:
-        dataset = _fresh(storage, path, branch, number)
+        dataset = open_fresh(storage, path, branch, number)
     except Storage as error:
         if error.storage_class == "not_found":
             return  # the preview was dropped in between
@@ -282,17 +310,17 @@ def _mark_view(storage: TableStorage, path: str, branch: str | None, number: int
                 kept.files.add(gone.path(fragment.fragment_id))
         transaction = dataset.read_transaction(number)
         kept.files.add(f"_transactions/{transaction.read_version}-{transaction.uuid}.txn")
-    kept.indexes.update(_indexes(dataset, path))
+    kept.indexes.update(index_uuids(dataset, path))
 
 
-def _indexes(dataset: Any, path: str) -> Iterator[str]:
+def index_uuids(dataset: Any, path: str) -> Iterator[str]:
     with translated_errors(path):
         for index in dataset.describe_indices():
             yield from (str(segment.uuid) for segment in index.segments)
 
 
-def _fresh(storage: TableStorage, path: str, branch: str | None, version: int | None) -> Any:
-    """Open a dataset without caches: a cleanup decides on the present files."""
+def open_fresh(storage: TableStorage, path: str, branch: str | None, version: int | None) -> Any:
+    """A dataset without anything that was remembered about it: what is there decides what goes."""
     storage.calls["open"] += 1
     with translated_errors(path):
         return open_dataset(storage.objects, path, branch, version)

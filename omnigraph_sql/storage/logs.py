@@ -41,7 +41,7 @@ class AppendLog:
             return
         self.calls["append"] += 1
         with self._guarded():
-            opened = self._newest()
+            opened = self._complete(self._newest())
             staged: Any = write_fragments(table, opened, mode="append", return_transaction=True)
             self._objects.files.require_whole(self._name, new_fragments(staged.operation))
             dataset = lance.LanceDataset.commit(  # inline-commit-ok: a log, reconciled from the manifest
@@ -67,6 +67,19 @@ class AppendLog:
             self._objects.files.retract_torn(self._name, dataset)
         self._flush(dataset)
 
+    def _complete(self, dataset: Any) -> Any:
+        """A log of an earlier release with the columns that have come since, null in its rows."""
+        missing = [field for field in self._schema if field.name not in dataset.schema.names]
+        if not missing:
+            return dataset
+        self.calls["add_columns"] += 1
+        try:
+            dataset.add_columns(missing)  # inline-commit-ok: a log
+        except LANCE_ERRORS:
+            if any(field.name not in self._newest().schema.names for field in missing):
+                raise
+        return self._newest()
+
     def _create(self, table: pa.Table) -> bool:
         """Create the log with its first rows; False when another process was faster.
 
@@ -88,6 +101,18 @@ class AppendLog:
             return []
         with self._guarded():
             rows: list[dict[str, Any]] = self._open().to_table(filter=condition).to_pylist()
+        return rows
+
+    def read_after(self, count: int) -> list[dict[str, Any]] | None:
+        """The rows after the first ones; None if there are fewer than these."""
+        if not self.exists():
+            return [] if count == 0 else None
+        with self._guarded():
+            dataset = self._open()
+            total = int(dataset.count_rows())
+            if total < count:
+                return None
+            rows: list[dict[str, Any]] = [] if total == count else dataset.to_table(offset=count or None).to_pylist()
         return rows
 
     def find(self, column: str, value: str) -> dict[str, Any] | None:

@@ -174,13 +174,15 @@ class ManifestTable:
         self.calls["open"] += 1
         return self._open(lineage, version)
 
-    def read(self, opened: ManifestVersion, since: int | None = None) -> list[dict[str, Any]]:
+    def read(self, opened: ManifestVersion, since: int | None = None, key: str | None = None) -> list[dict[str, Any]]:
         """The rows of a version; with `since`, only those that were added or replaced after that version.
 
-        Each says under `LANDED` at which version it was written.
+        With `key`, the rows of that table alone. Each says under `LANDED` at which version it was written.
         """
         self.calls["read" if since is None else "refresh"] += 1
         changed = None if since is None else f"{LANDED} > {since}"
+        if key is not None:
+            changed = "table_key = '{}'".format(key.replace("'", "''"))
         columns = [*ROW_SCHEMA.names, LANDED]
         place = table_name(self.name, opened.lineage)
         with translated_errors(place, _hint(place, opened.lineage)):

@@ -61,6 +61,15 @@ class ObjectStore(ABC):
         with self._guard("read", name):
             return self._read(name).decode("utf-8")
 
+    def read_bytes(self, name: str) -> bytes:
+        with self._guard("read", name):
+            return self._read(name)
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Replace an object as a whole."""
+        with self._guard("write", name):
+            self._write(name, data)
+
     def write_text(self, name: str, text: str) -> None:
         """Replace an object as a whole: a reader sees the old text or the new one, never a part."""
         failpoints.hit("storage.object_write")

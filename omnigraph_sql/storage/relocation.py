@@ -9,6 +9,7 @@ A version of a dataset is a message of Protocol Buffers. Only two of its fields 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -17,6 +18,11 @@ import lance
 _BASE_PATHS: Final = 18
 _PATH: Final = 4
 _TRANSACTION: Final = 12
+_BRANCH: Final = 20
+_FOOTER: Final = struct.Struct("<QHH4s")
+"""The end of the file of a version: the position of the message, the format of the file, and a mark."""
+_LENGTH: Final = struct.Struct("<I")
+_MARK: Final = b"LANC"
 _BYTES: Final = 2
 _WIDTHS: Final = {1: 8, 5: 4}
 """The sizes of fields of a fixed width, by their wire type."""
@@ -32,6 +38,36 @@ def open_relocated(dataset: Any, root: str, name: str, **settings: Any) -> Any:
         return dataset
     manifest = _rewritten(bytes(dataset._ds.serialized_manifest()), root, name)
     return lance.LanceDataset(dataset.uri, version=dataset.version, serialized_manifest=manifest, **settings)
+
+
+def flattened(version_file: bytes, root: str, name: str) -> bytes:
+    """The file of a version of a branch, as the version of a dataset that has the files of all its bases in itself.
+
+    `name` is the name of that dataset below `root`. ValueError if the file is not the file of a version.
+    """
+    if len(version_file) < _FOOTER.size or not version_file.endswith(_MARK):
+        raise ValueError("not the file of a version")
+    at, major, minor, mark = _FOOTER.unpack(version_file[-_FOOTER.size :])
+    start = at + _LENGTH.size
+    if start > len(version_file):
+        raise ValueError("not the file of a version: it is cut short")
+    (length,) = _LENGTH.unpack(version_file[at:start])
+    parts = []
+    for number, content, raw in _fields(version_file[start : start + length]):
+        if number == _BASE_PATHS and content is not None:
+            base = b"".join(_with_own_path(field, f"{root}/{name}") for field in _fields(content))
+            parts.append(_field(_BASE_PATHS, base))
+        elif number != _BRANCH:
+            parts.append(raw)
+    message = b"".join(parts)
+    footer = _FOOTER.pack(at, major, minor, mark)
+    return version_file[:at] + _LENGTH.pack(len(message)) + message + footer
+
+
+def base_name(path: str, name: str) -> str:
+    """The name below the root of a base: of the dataset `name` itself, or of a branch of it."""
+    at = path.find(f"/{name}/tree/")  # the first one: the name of a branch may look like a place
+    return name if at < 0 else path[at + 1 :]
 
 
 def transaction_name(dataset: Any) -> str:
@@ -73,6 +109,11 @@ def _with_path(field: tuple[int, bytes | None, bytes], root: str, name: str) -> 
         return raw
     place = _moved(content.decode(), root, name)
     return raw if place is None else _field(_PATH, place.encode())
+
+
+def _with_own_path(field: tuple[int, bytes | None, bytes], place: str) -> bytes:
+    number, content, raw = field
+    return raw if number != _PATH or content is None else _field(_PATH, place.encode())
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes | None, bytes]]:

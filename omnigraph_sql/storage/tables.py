@@ -58,14 +58,18 @@ from omnigraph_sql.storage.handles import (
 from omnigraph_sql.storage.index_definitions import IndexSpec, IndexState, build_indexes
 from omnigraph_sql.storage.integrity import new_fragments, staged_files
 from omnigraph_sql.storage.objects import ObjectStore
-from omnigraph_sql.storage.row_stage import Rows, RowStage
+from omnigraph_sql.storage.row_stage import FRAGMENT_ROWS, Rows, RowStage
 from omnigraph_sql.storage.table_names import table_name
 from omnigraph_sql.storage.table_parts import fragments_of
+from omnigraph_udfs.ids import IdIndex
 
 OPERATION_ID: Final = "omnigraph.operation_id"
 UNDO_OF: Final = "omnigraph.undo_of"
 _HANDLES: Final = 256
+_LOOKED_UP: Final = 1 << 14
 _SEAL: Final = object()
+_CACHED_DELETIONS: Final = 64 << 20
+_CACHED_IDS: Final = 256 << 20
 _WIDE: Final = 1 << 23
 """Numbers of a vector that no row can have: they take more than the vectors of a row may."""
 
@@ -82,10 +86,19 @@ class TableStorage:
         self._session = new_session()
         self._options = objects.root.storage_options
         self._handles: LruCache[tuple[str, str | None, int, str | None], SnapshotHandle] = LruCache(_HANDLES)
+        self.deletions: LruCache[object, npt.NDArray[np.int64]] = LruCache(_CACHED_DELETIONS, lambda rows: rows.nbytes)
+        """Offsets of deleted rows, by the files of a fragment and its list of deletions."""
+        self.fragment_ids: LruCache[tuple[str, ...], IdIndex] = LruCache(_CACHED_IDS, lambda index: index.nbytes)
+        """Ids of fragments, by their files."""
+        self.lookups: LruCache[tuple[str, ...], int] = LruCache(_LOOKED_UP)
+        """The number of times that ids were looked up in fragments that have no index yet."""
 
     def reset(self) -> None:
         """Forget what was read: the files were replaced by others of their names."""
         self._handles.clear()
+        self.deletions.clear()
+        self.fragment_ids.clear()
+        self.lookups.clear()
         self._session = new_session()
 
     # Opening
@@ -284,7 +297,9 @@ class TableStorage:
     ) -> StagedHandle:
         self.calls["stage"] += 1
         with reading(handle):
-            transaction = write_fragments(rows, handle._dataset, mode=mode, return_transaction=True)
+            transaction = write_fragments(
+                rows, handle._dataset, mode=mode, max_rows_per_file=FRAGMENT_ROWS, return_transaction=True
+            )
         operation: Any = transaction.operation
         count = sum(fragment.num_rows for fragment in operation.fragments)
         return self._staged(handle, transaction, mode, operation_id, count)
@@ -334,10 +349,14 @@ class TableStorage:
             stage.add(rows)
         return stage.finish(operation_id)
 
-    def stage_rows(self, handle: SnapshotHandle) -> RowStage:
+    def stage_rows(self, handle: SnapshotHandle, *, folds: bool = True) -> RowStage:
         """Changed, new and removed rows of one write, given piece by piece."""
         self.calls["stage"] += 1
-        return RowStage(handle, lambda change, operation_id, rows: self._staged(handle, change, "rows", operation_id, rows))
+
+        def finish(change: Transaction, operation_id: str, rows: int) -> StagedHandle:
+            return self._staged(handle, change, "rows", operation_id, rows, folds=folds)
+
+        return RowStage(handle, finish)
 
     def stage_create_indices(self, handle: SnapshotHandle, specs: Iterable[IndexSpec], operation_id: str) -> StagedHandle:
         """Build indexes over all rows, in one commit. One that exists gets another segment."""
@@ -362,13 +381,20 @@ class TableStorage:
         return sorted(states, key=lambda state: state.name)
 
     def _staged(
-        self, handle: SnapshotHandle, transaction: Any, kind: StagedKind, operation_id: str, rows: int
+        self,
+        handle: SnapshotHandle,
+        transaction: Any,
+        kind: StagedKind,
+        operation_id: str,
+        rows: int,
+        *,
+        folds: bool = True,
     ) -> StagedHandle:
         self.objects.files.require_whole(table_name(handle.path, handle.branch), new_fragments(transaction.operation))
-        folds = 0
-        if kind in ("append", "merge", "rows"):
+        folded = 0
+        if folds and kind in ("append", "merge", "rows"):
             operation = self._folded(handle, transaction.operation) or transaction.operation
-            folds = len(list(new_fragments(operation))) - len(list(new_fragments(transaction.operation)))
+            folded = len(list(new_fragments(operation))) - len(list(new_fragments(transaction.operation)))
             transaction.operation = operation
         transaction.transaction_properties = {OPERATION_ID: operation_id}
         return StagedHandle(
@@ -380,7 +406,7 @@ class TableStorage:
             transaction_uuid=transaction.uuid,
             rows=int(rows),
             _transaction=transaction,
-            folded=folds,
+            folded=folded,
         )
 
     def _folded(self, handle: SnapshotHandle, operation: Any) -> Any | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from omnigraph_compiler import Catalog, CompileError, EdgeType, NodeType
@@ -25,7 +25,7 @@ from omnigraph_sql.errors import (
 )
 from omnigraph_sql.manifest.changes import Change, PointerUpdate, RegisterTable, manifest_rows
 from omnigraph_sql.manifest.coordinator import CURRENT_STAMP, MAIN
-from omnigraph_sql.manifest.journal import COMMITS
+from omnigraph_sql.manifest.journal import ACTORS, COMMITS
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.manifest.texts import check_source
 from omnigraph_sql.storage.columns import table_schema
@@ -34,7 +34,7 @@ from omnigraph_sql.storage.object_stores import open_objects
 from omnigraph_sql.storage.objects import ObjectStore, Standing
 from omnigraph_sql.storage.roots import Root, resolve_root
 from omnigraph_sql.storage.table_names import table_path
-from omnigraph_sql.store import claims
+from omnigraph_sql.store import claims, copy_notes
 from omnigraph_sql.store.graph_store import STAGED, GraphStore, assemble_store
 from omnigraph_sql.store.locks.base import DIRECTORY as LOCKS
 from omnigraph_sql.store.recovery import now_us, reconcile_journal, sweep
@@ -97,12 +97,29 @@ def create_graph(uri: str | os.PathLike[str], schema: str, *, actor: str | None 
     return store
 
 
+@contextmanager
+def removed_on_failure(store: GraphStore) -> Iterator[None]:
+    """Remove a graph that was just created, if what is to be in it cannot be written. Nobody else has opened it yet."""
+    try:
+        yield
+    except BaseException:  # an interrupt as well
+        _remove(store.objects, _parts(store))
+        raise
+
+
+def _parts(store: GraphStore) -> list[str]:
+    """Everything that belongs to a new graph. The state of the schema comes first: without it nothing can be opened."""
+    return [STATE, MANIFEST, COMMITS, ACTORS, IR, SOURCE, *(_path(type_) for type_ in _types(store.catalog)), STAGED]
+
+
 def _is_begun(objects: ObjectStore) -> bool:
     """True if a graph or remains of one exist: after its first manifest nothing is removed."""
     return bool(stored_manifests(objects)) or objects.has_prefix(COMMITS)
 
 
 def _refuse_existing(objects: ObjectStore, root: Root, *, force: bool) -> None:
+    if copy_notes.is_incomplete(objects) and not objects.exists(STATE):
+        raise AlreadyInitialized(f"{root} holds an incomplete copy", uri=str(root), hint=_copy_hint(objects))
     if _is_begun(objects) or (not force and _is_taken(objects)):
         if stored_manifests(objects):
             hint = "open it, or choose another directory"
@@ -111,6 +128,14 @@ def _refuse_existing(objects: ObjectStore, root: Root, *, force: bool) -> None:
         else:
             hint = "choose another directory; if its initialisation was interrupted, run init with force"
         raise AlreadyInitialized(f"{root} holds a graph already", uri=str(root), hint=hint)
+
+
+def _copy_hint(objects: ObjectStore) -> str:
+    origin = ""
+    with suppress(OmnigraphError):  # the note itself may be damaged
+        note = copy_notes.read_note(objects)
+        origin = "" if note is None else f" of {note.source}"
+    return f"repeat the copy{origin} to complete it, or remove what is in {objects.root}"
 
 
 def _is_taken(objects: ObjectStore) -> bool:
@@ -135,7 +160,7 @@ def _write_graph(store: GraphStore, schema: str, catalog: Catalog, actor: str | 
     _begin(objects, SOURCE, schema)
     failpoints.hit("init.after_schema_written")
     written += [IR, STATE]
-    for name, text in _compiled_texts(schema, catalog, identity).items():
+    for name, text in compiled_texts(schema, catalog, identity).items():
         _begin(objects, name, text)
     failpoints.hit("init.after_contract_written")
     changes: list[Change] = []
@@ -172,7 +197,7 @@ def _begin(objects: ObjectStore, name: str, text: str) -> None:
         raise InitializationClaimed(text, uri=str(objects.root), hint="run init again")
 
 
-def _compiled_texts(source: str, catalog: Catalog, identity: Identity) -> dict[str, str]:
+def compiled_texts(source: str, catalog: Catalog, identity: Identity) -> dict[str, str]:
     """The compiled schema and the state, as they are stored."""
     state: dict[str, Any] = {
         "format_version": _FORMAT,
@@ -216,6 +241,9 @@ def _require_graph(objects: ObjectStore, root: Root) -> None:
         identity = read_identity(objects)
         if identity is not None and objects.has_version(identity.manifest):
             return
+    if copy_notes.is_incomplete(objects):
+        text = f"{root} holds an incomplete copy of a graph"
+        raise NotFound(text, what="graph", name=str(root), hint=_copy_hint(objects))
     text, standing = f"{root} is not a graph", objects.standing()
     if standing is Standing.DIRECTORY and stored_manifests(objects):
         return
@@ -311,5 +339,5 @@ def _bootstrap(root: Root, objects: ObjectStore) -> None:
         handle = store.storage.open(entry)
         if not store.storage.schema(handle).equals(table_schema(types[key])):
             return
-    for name, text in _compiled_texts(source, store.catalog, store.coordinator.table.identity).items():
+    for name, text in compiled_texts(source, store.catalog, store.coordinator.table.identity).items():
         objects.write_text(name, text)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from omnigraph_sql.manifest.changes import Change, DefinitionChange, Pin, RegisterTable, Tombstone
+from omnigraph_sql.manifest.changes import Change, DefinitionChange, Pin, PointerUpdate, RegisterTable, Tombstone
 from omnigraph_sql.manifest.snapshot import Intent
 from omnigraph_sql.manifest.texts import readable_definition
 from omnigraph_sql.storage.table_names import table_path
@@ -38,8 +38,20 @@ from omnigraph_sql.store.owners import Owner, lease_seconds, this_process
 
 DIRECTORY: Final = "__recovery"
 SCHEMA_VERSION: Final = 1
-_WRITERS: Final = ("BranchMerge", "EnsureIndices", "Load", "Mutation", "Optimize", "Recovery", "Relational", "SchemaApply")
-_ONE_COMMIT: Final = ("Load", "Mutation", "Relational")
+_WRITERS: Final = (
+    "BranchMerge",
+    "CherryPick",
+    "EnsureIndices",
+    "Load",
+    "Mutation",
+    "Optimize",
+    "Recovery",
+    "Relational",
+    "Restore",
+    "Revert",
+    "SchemaApply",
+)
+_ONE_COMMIT: Final = ("BranchMerge", "CherryPick", "Load", "Mutation", "Relational", "Restore", "Revert")
 """Writers that move the head of a table that is there by one version."""
 
 
@@ -76,12 +88,14 @@ class Sidecar:
     registrations: tuple[RegisterTable, ...] = ()
     tombstones: tuple[Tombstone, ...] = ()
     definitions: tuple[DefinitionChange, ...] = ()
+    adoptions: tuple[PointerUpdate, ...] = ()
+    """Versions that another branch wrote on the lineage of a table, which this branch will show."""
     started_at: float = field(default_factory=time.time)
 
     @property
     def changes(self) -> tuple[Change, ...]:
         """The changes that are published besides new versions of tables."""
-        return (*self.registrations, *self.tombstones, *self.definitions)
+        return (*self.registrations, *self.tombstones, *self.definitions, *self.adoptions)
 
     @property
     def name(self) -> str:
@@ -102,7 +116,7 @@ class Sidecar:
             "tables": [asdict(table) for table in self.tables],
             "expected": [{"table_key": key, **asdict(pin)} for key, pin in sorted(self.pins.items())],
             "branch_incarnation": self.incarnation,
-            "pointer_updates": [],
+            "pointer_updates": [asdict(change) for change in self.adoptions],
             "registrations": [asdict(change) for change in self.registrations],
             "tombstones": [asdict(change) for change in self.tombstones],
             "definitions": [asdict(change) for change in self.definitions],
@@ -115,7 +129,6 @@ class Sidecar:
         entry = Fields(parse(document), "the sidecar")
         entry.read("schema_version", _known_format)
         entry.read("owner", _owner)
-        entry.read("pointer_updates", _nothing)
         sidecar = cls(
             operation_id=entry.read("operation_id", ulid_text),
             writer_kind=entry.read("writer_kind", one_of(_WRITERS)),
@@ -128,6 +141,7 @@ class Sidecar:
             registrations=entry.read("registrations", listed(_registration)),
             tombstones=entry.read("tombstones", listed(_tombstone)),
             definitions=entry.read("definitions", listed(_definition)),
+            adoptions=entry.read("pointer_updates", listed(_adoption)),
             started_at=entry.read("started_at", seconds),
         )
         _check(sidecar)
@@ -151,11 +165,6 @@ def _owner(value: Any) -> Owner:
     return owner
 
 
-def _nothing(value: Any) -> None:
-    if value != []:
-        raise ValueError("is not empty")
-
-
 def _intent(value: Any) -> Intent:
     entry = Fields(value, "the intent")
     return Intent(
@@ -168,6 +177,7 @@ def _intent(value: Any) -> Intent:
         operation_id=entry.read("operation_id", ulid_text),
         message=entry.get("message", optional(kept_text), None),
         idempotency_key=entry.get("idempotency_key", optional(kept_text), None),
+        origin_commit_id=entry.get("origin_commit_id", optional(ulid_text), None),
     )
 
 
@@ -210,6 +220,17 @@ def _tombstone(value: Any) -> Tombstone:
     return Tombstone(entry.read("table_key", table_key), entry.read("version", whole))
 
 
+def _adoption(value: Any) -> PointerUpdate:
+    entry = Fields(value, "a pointer update")
+    return PointerUpdate(
+        table_key=entry.read("table_key", table_key),
+        version=entry.read("version", whole),
+        branch=entry.read("branch", optional(table_branch)),
+        row_count=entry.read("row_count", whole),
+        transaction_uuid=entry.read("transaction_uuid", short_text),
+    )
+
+
 def _definition(value: Any) -> DefinitionChange:
     entry = Fields(value, "a definition")
     key = entry.read("table_key", table_key)
@@ -242,6 +263,12 @@ def _check(sidecar: Sidecar) -> None:
         raise ValueError("the intent is that of another writer")
     for table in sidecar.tables:
         _check_table(sidecar, table)
+    keys = [table.table_key for table in sidecar.tables] + [change.table_key for change in sidecar.adoptions]
+    distinct(keys, "tables and pointer updates")
+    for adoption in sidecar.adoptions:
+        pin = sidecar.pins.get(adoption.table_key)
+        if pin is None or adoption.branch != pin.branch or adoption.version <= pin.version:
+            raise ValueError(f"{adoption.table_key} would be shown at a version that does not follow the one it has")
     numbers = [(change.table_key, change.version) for change in sidecar.tombstones]
     numbers += [(change.table_key, change.revision) for change in sidecar.definitions]
     for key, number in numbers:

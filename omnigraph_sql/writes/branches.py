@@ -11,20 +11,28 @@ from omnigraph_sql.errors import BadRequest, NotFound, OmnigraphError, Storage
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, check_branch_name
 from omnigraph_sql.manifest.refs import check_branch
 from omnigraph_sql.manifest.texts import check_actor
+from omnigraph_sql.sql.states import named_state
 from omnigraph_sql.storage.branch_records import BranchRecord
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.writes.stage import owner_of
+from omnigraph_sql.writes.tags import branch_lock, require_state
 
 
 def create_branch(store: GraphStore, name: str, base: str = MAIN, actor: str | None = None) -> str:
-    """Create a branch at the head of another one. Costs one record, for graphs of any size."""
-    name, base = check_branch_name(name, []), check_branch(base).strip()
+    """Create a branch at a state: the head of another one, or an earlier one of it, a tag or a commit that can be read.
+
+    Costs one record, for graphs of any size.
+    """
+    name = check_branch_name(name, [])
     check_actor(actor)
-    with store.locks.hold([f"__branch__\0{name}", f"__branch__\0{base}"]):
-        snapshot = store.coordinator.fresh(store.coordinator.require(base))
-        # The new branch shares the head: recorded now, it is recorded as a commit of the branch that made it.
-        store.publisher.reconcile(snapshot)
-        store.coordinator.create_branch(name, snapshot, actor)
+    snapshot = named_state(store.coordinator, base)
+    with store.locks.hold([branch_lock(name), branch_lock(snapshot.branch)]):
+        if snapshot.is_past:
+            require_state(store, snapshot)
+        else:
+            # The new branch shares the head: recorded now, it is recorded as a commit of the branch that made it.
+            store.publisher.reconcile(snapshot)
+        store.coordinator.create_branch(name, snapshot, actor, lambda: require_state(store, snapshot))
     return name
 
 
@@ -36,7 +44,7 @@ def delete_branch(store: GraphStore, name: str) -> None:
     name = check_branch(name).strip()
     if name in (MAIN, LOCK_BRANCH):
         raise BadRequest(f"the branch `{name}` cannot be deleted", hint="delete another branch")
-    with store.locks.hold([f"__branch__\0{name}"]):
+    with store.locks.hold([branch_lock(name)]):
         name = store.coordinator.require(name)
         record = store.coordinator.table.record(name)
         owned = list(_owned(store, name))
@@ -59,7 +67,15 @@ def _remove_record(store: GraphStore, name: str, record: BranchRecord | None) ->
 
 
 def _remove_leftovers(store: GraphStore, record: BranchRecord | None, owned: list[tuple[str, str]]) -> list[str]:
-    """Remove the table branches that only a deleted branch used, and its lineage. Returns what went wrong."""
+    """Remove the table branches that only a deleted branch used, and its lineage. Returns what went wrong.
+
+    A tag may have been made after the look at the tags and before the record was removed. It reads the lineage: all stays.
+    """
+    try:
+        if record is not None and any(tag.lineage == record.lineage for tag in store.coordinator.tags().values()):
+            return []
+    except (OmnigraphError, OSError) as error:
+        return [_reason(error)]
     steps: list[Callable[[], object]] = [lambda: failpoints.hit("branch_delete.after_ref")]
     steps.append(lambda: failpoints.hit("branch_delete.before_table_cleanup"))
     steps += [partial(store.storage.force_delete_branch, path, branch) for path, branch in owned]

@@ -20,7 +20,16 @@ from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.store.locks.manager import publish_lock
 from omnigraph_sql.store.recovery import finish_operation, now_us
 from omnigraph_sql.store.sidecar_format import Sidecar, SidecarTable
-from omnigraph_sql.writes.operation import Attempt, CreateTable, Provenance, T, TableWrite, WriteOutcome, expected_pins
+from omnigraph_sql.writes.operation import (
+    Attempt,
+    CommitSources,
+    CreateTable,
+    Provenance,
+    T,
+    TableWrite,
+    WriteOutcome,
+    expected_pins,
+)
 from omnigraph_sql.writes.stage import needs_fork, stage_write
 
 
@@ -37,6 +46,8 @@ def commit(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Prov
         failpoints.hit("write.post_sidecar_pre_effect")
         updates = [_effect(store, sidecar, attempt, write) for write in _ordered(attempt)]
         failpoints.hit("write.post_effects_pre_publish")
+        if _is_merge(sidecar):
+            failpoints.hit("merge.post_effects_pre_publish")
         effects.published = published = _publish(store, sidecar, updates)
         if published.commit.graph_commit_id != sidecar.intent.graph_commit_id:
             # Another process has published the idempotency key: its commit stands, ours is undone.
@@ -101,6 +112,7 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
             )
         )
     parent = attempt.snapshot.head.graph_commit_id if attempt.snapshot.head else None
+    sources = provenance.sources or CommitSources()
     intent = Intent(
         graph_commit_id=ulid.new(),
         parent_commit_id=parent,
@@ -110,6 +122,8 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
         operation_id=operation_id,
         message=provenance.message,
         idempotency_key=provenance.idempotency_key,
+        merged_parent_commit_id=sources.merged_parent,
+        origin_commit_id=sources.origin,
     )
     changes = attempt.prepared.changes
     return Sidecar(
@@ -124,6 +138,7 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
         registrations=tuple(change for change in registrations if change.table_key not in attempt.snapshot.locations),
         tombstones=tuple(change for change in changes if isinstance(change, Tombstone)),
         definitions=tuple(change for change in changes if isinstance(change, DefinitionChange)),
+        adoptions=tuple(change for change in changes if isinstance(change, PointerUpdate)),
     )
 
 
@@ -149,6 +164,8 @@ def _new_table(store: GraphStore, snapshot: Snapshot, write: TableWrite, fork: s
 
 def _effect(store: GraphStore, sidecar: Sidecar, attempt: Attempt[T], write: TableWrite) -> PointerUpdate:
     """Move the head of one table."""
+    if _is_merge(sidecar) and write.table_key != sidecar.tables[0].table_key:
+        failpoints.hit("merge.between_tables")
     _claim(store, sidecar)
     table = next(candidate for candidate in sidecar.tables if candidate.table_key == write.table_key)
     if table.fork_from is not None:
@@ -166,6 +183,11 @@ def _effect(store: GraphStore, sidecar: Sidecar, attempt: Attempt[T], write: Tab
     failpoints.hit("write.post_table_commit")
     state = store.storage.state(new, made_by=staged)
     return PointerUpdate(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
+
+
+def _is_merge(sidecar: Sidecar) -> bool:
+    """True for merges, and for those whose base was chosen."""
+    return sidecar.writer_kind in ("BranchMerge", "Revert", "CherryPick", "Restore")
 
 
 def _claim(store: GraphStore, sidecar: Sidecar) -> None:

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph_sql.manifest.changes import DefinitionChange, Pin, Tombstone
+from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.manifest.changes import DefinitionChange, Pin, PointerUpdate, Tombstone
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.texts import check_actor, check_optional
@@ -78,6 +79,21 @@ class Rewrite:
     condition: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowEdits:
+    """Replace, add and remove rows whose places in the table are known."""
+
+    table_key: str
+    rows: TableRows
+    """First those that replace others, in the order of `row_ids`; then those that are added."""
+    row_ids: pa.Array
+    """The row ids of the rows that are replaced."""
+    addresses: pa.Array
+    """Their addresses."""
+    removed: pa.Array
+    """The addresses of the rows that go."""
+
+
 @dataclass(frozen=True)
 class BuildIndexes:
     """Build indexes over all rows of a table."""
@@ -93,7 +109,7 @@ class StagedBefore:
     table_key: str
 
 
-TableWrite = Append | Merge | Upsert | Overwrite | CreateTable | Delete | Rewrite | BuildIndexes | StagedBefore
+TableWrite = Append | Merge | Upsert | Overwrite | CreateTable | Delete | Rewrite | RowEdits | BuildIndexes | StagedBefore
 """The write of an operation to one table."""
 
 
@@ -106,7 +122,7 @@ class Selection:
     ids: pa.Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PreparedWrite(Generic[T]):
     """A validated operation: its writes, the tables it was validated against, and the result for the caller."""
 
@@ -115,17 +131,31 @@ class PreparedWrite(Generic[T]):
     result: T
     selections: tuple[Selection, ...] = ()
     """Decisions that rest on committed rows."""
-    changes: tuple[Tombstone | DefinitionChange, ...] = ()
+    changes: tuple[Tombstone | DefinitionChange | PointerUpdate, ...] = ()
     """Changes of the manifest besides new versions of tables."""
+    head: str | None = None
+    """The commit that the branch must still be at; None if only its tables matter."""
+    is_commit: bool = False
+    """True if it is published although it changes nothing."""
 
     @property
     def is_empty(self) -> bool:
-        return not self.writes and not self.changes
+        return not self.writes and not self.changes and not self.is_commit
 
     @property
     def keys(self) -> set[str]:
         """The keys that the operation changes."""
         return {write.table_key for write in self.writes} | {change.table_key for change in self.changes}
+
+
+@dataclass(frozen=True)
+class CommitSources:
+    """The commits that a commit takes its changes from, besides its parent."""
+
+    merged_parent: str | None = None
+    """The head of the branch that is merged."""
+    origin: str | None = None
+    """The commit that is reverted, restored or picked."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +166,15 @@ class Provenance:
     actor: str | None = None
     message: str | None = None
     idempotency_key: str | None = None
+    sources: CommitSources | None = None
+    """The commits that a merge takes its changes from."""
 
     def __post_init__(self) -> None:
         check_actor(self.actor)
         check_optional(self.message, "message")
         check_optional(self.idempotency_key, "idempotency_key")
+        if self.idempotency_key == "":
+            raise BadRequest("`idempotency_key` is empty", hint="give a key that names the write, or none")
 
 
 @dataclass(frozen=True)
@@ -167,7 +201,8 @@ def touched(attempt: Attempt[T]) -> set[str]:
 def has_moved(attempt: Attempt[T], fresh: Snapshot) -> bool:
     """True if a table that an attempt relies on has moved."""
     replaced = attempt.snapshot.incarnation != fresh.incarnation
-    return replaced or any(attempt.snapshot.state(key) != fresh.state(key) for key in touched(attempt))
+    passed = attempt.prepared.head not in (None, fresh.commit_id)
+    return replaced or passed or any(attempt.snapshot.state(key) != fresh.state(key) for key in touched(attempt))
 
 
 def expected_pins(attempt: Attempt[T]) -> dict[str, Pin]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final, Generic
+from typing import Final, Generic, TypeAlias
 
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import Conflict, ConflictReason, ExpectedVersionMismatch, VersionReclaimed
@@ -32,9 +32,12 @@ from omnigraph_sql.writes.operation import (
     has_moved,
     touched,
 )
+from omnigraph_sql.writes.previews import attempt_snapshot
 from omnigraph_sql.writes.stage import needs_fork, stage_tables
 
 REPREPARE_ATTEMPTS = 3
+Review: TypeAlias = Callable[[Snapshot], None] | None
+"""Looks at the snapshot that a write is about to publish."""
 RETRIED: Final[tuple[ConflictReason, ...]] = ("commit", "rebased", "undone", "branch replaced")
 """Conflicts after which a write is prepared again, as long as what it decided still holds."""
 
@@ -48,11 +51,13 @@ def execute(
     *,
     retries: int = 0,
     tables: Collection[str] = (),
+    review: Review = None,
 ) -> WriteOutcome[T]:
     """Run one operation. Publishes at most once; a write that changes nothing publishes nothing.
 
     A decision that rests on rows which others have changed is taken anew at most `retries` times. An operation that
-    is known to change some `tables` is prepared when its turn has come, if others are writing to them.
+    is known to change some `tables` is prepared when its turn has come, if others are writing to them. `review` looks at
+    the graph as it will be, and raises to stop the publish.
     """
     branch = store.coordinator.require(branch)
     refuse_schema_apply(store)
@@ -65,6 +70,7 @@ def execute(
         precondition=precondition,
         retries=retries,
         tables=frozenset(tables),
+        review=review,
     ).run()
 
 
@@ -80,6 +86,7 @@ class _Run(Generic[T]):
     retries: int
     """The number of stale decisions may still be repeated."""
     tables: frozenset[str]
+    review: Review = None
     latest: Attempt[T] | None = None
     keys: set[str] = field(default_factory=set)
     """Tables that are locked in the next attempt besides those that it changes."""
@@ -126,6 +133,7 @@ class _Run(Generic[T]):
             return first
         if not self.store.locks.is_crowded(self._locks(first)):  # otherwise the branch will have moved when its turn comes
             stage_tables(self.store, first)
+        review_attempt(self.store, first, self.review)
         return first
 
     def _prepared(self, snapshot: Snapshot) -> Attempt[T]:
@@ -168,13 +176,18 @@ class _Run(Generic[T]):
                 stage_tables(self.store, attempt)
             _check_drift(self.store, attempt)
             _check_files(self.store, attempt)
+            if attempt is not first:
+                review_attempt(self.store, attempt, self.review)
             return commit(self.store, self.branch, attempt, self.provenance)
 
 
-def publish_attempt(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Provenance) -> WriteOutcome[T]:
+def publish_attempt(
+    store: GraphStore, branch: str, attempt: Attempt[T], provenance: Provenance, review: Review = None
+) -> WriteOutcome[T]:
     """Publish what was prepared and staged earlier, if nothing it relies on has moved."""
     branch = store.coordinator.require(branch)
     sweep(store, full=False)
+    review_attempt(store, attempt, review)
     keys = [table_lock(key, branch) for key in attempt.prepared.keys]
     with store.locks.hold(keys, shared=["__schema__"]):
         refuse_schema_apply(store)
@@ -224,6 +237,13 @@ def _replay(store: GraphStore, snapshot: Snapshot, provenance: Provenance) -> Co
     if provenance.idempotency_key is None or snapshot.head is None:
         return None
     return store.coordinator.journal.find_key(provenance.idempotency_key, snapshot.head.graph_commit_id)
+
+
+def review_attempt(store: GraphStore, attempt: Attempt[T], review: Review) -> None:
+    """Show a write to its review before it is published."""
+    if review is not None and not attempt.prepared.is_empty:
+        with attempt_snapshot(store, attempt) as snapshot:
+            review(snapshot)
 
 
 def _check_drift(store: GraphStore, attempt: Attempt[T]) -> None:

@@ -467,7 +467,7 @@ class RelationalWriter:
     def _run(self, steps: Callable[[Snapshot], Steps], reads: Iterable[str]) -> Commit | None:
         def prepare(snapshot: Snapshot) -> PreparedWrite[None]:
             writes, changes = steps(snapshot)
-            return PreparedWrite(writes, frozenset(reads), None, changes=changes)
+            return PreparedWrite(writes=writes, reads=frozenset(reads), result=None, changes=changes)
 
         return execute(self._store, self._branch, prepare, self._provenance).commit
 

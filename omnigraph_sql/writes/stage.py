@@ -8,11 +8,12 @@ from omnigraph_sql.errors import Internal
 from omnigraph_sql.manifest.coordinator import MAIN
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.id_lookup import MOST_IDS
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.writes.checks.pending_graph import TableRows
 from omnigraph_sql.writes.distributed.parts import PartRows
-from omnigraph_sql.writes.load.upsert import stage_parts, stage_upsert
+from omnigraph_sql.writes.load.upsert import pieces, stage_few, stage_parts, stage_removal, stage_upsert
 from omnigraph_sql.writes.operation import (
     Append,
     Attempt,
@@ -22,6 +23,7 @@ from omnigraph_sql.writes.operation import (
     Merge,
     Overwrite,
     Rewrite,
+    RowEdits,
     StagedBefore,
     T,
     TableWrite,
@@ -60,10 +62,12 @@ def stage_write(store: GraphStore, handle: SnapshotHandle, write: TableWrite, op
         case Upsert(rows=rows, keys=keys):
             return _merge_insert(storage, handle, rows, operation_id, keys)
         case Delete(ids=ids):
-            return storage.stage_delete(handle, ids, operation_id)
+            return stage_removal(storage, handle, ids, operation_id)
         case Rewrite(rows=rows, condition=condition):
             added = rows.reader() if rows.num_rows else None
             return storage.stage_rewrite(handle, condition, added, operation_id)
+        case RowEdits():
+            return _stage_edits(storage, handle, write, operation_id)
         case BuildIndexes(indexes=indexes):
             return storage.stage_create_indices(handle, indexes, operation_id)
         case StagedBefore(table_key=key):
@@ -86,7 +90,23 @@ def _stage_merge(storage: TableStorage, handle: SnapshotHandle, rows: TableRows,
         return stage_parts(storage, handle, source, operation_id)
     if rows.is_large:
         return stage_upsert(storage, handle, rows, operation_id)
+    if rows.num_rows <= MOST_IDS:
+        return stage_few(storage, handle, rows.table(), operation_id)
     return _merge_insert(storage, handle, rows, operation_id, ("id",))
+
+
+def _stage_edits(storage: TableStorage, handle: SnapshotHandle, write: RowEdits, operation_id: str) -> StagedHandle:
+    """Write the rows in portions that fit into memory; those that replace others come first."""
+    stage = storage.stage_rows(handle, folds=False)
+    replaced = start = 0
+    for piece in pieces(write.rows.batches(write.rows.schema.names)):
+        split = min(max(len(write.row_ids) - start, 0), piece.num_rows)
+        start += piece.num_rows
+        stage.change(piece.slice(0, split), write.row_ids.slice(replaced, split), write.addresses.slice(replaced, split))
+        stage.add(piece.slice(split))
+        replaced += split
+    stage.remove(write.removed)
+    return stage.finish(operation_id)
 
 
 def _merge_insert(

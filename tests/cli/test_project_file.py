@@ -167,7 +167,7 @@ def test_graphs_have_names(place: Path) -> None:
         ("sql", "--store", "harbour", "select count(*) as n from Port", "--format", "csv"),
     ):
         assert ogsql(*command, cwd=below).out == "n\n2\n"
-    assert ogsql("branch", "list", "harbour", cwd=below).out == "main\n"
+    assert ogsql("branch", "list", "harbour", "--json", cwd=below).document["branches"] == ["main"]
     made = ogsql("init", "other", "--schema", "../ports.pg", cwd=below)
     assert made.status == 0, made.err
     assert f"target: {place / 'elsewhere'}" in made.err

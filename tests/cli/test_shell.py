@@ -135,7 +135,13 @@ CATALOG = compile_schema(
     """
 )
 COMMANDS = [("\\branch", "branch"), ("\\d", "type"), ("\\explain", "statement"), ("\\format", "table|csv"), ("\\i", "file")]
-NAMES = Names(CATALOG, lambda: ["feature/x", "main"], lambda: ["code"], [*COMMANDS, ("\\set", "param")])
+NAMES = Names(
+    CATALOG,
+    lambda: ["feature/x", "main"],
+    lambda: ["code"],
+    [*COMMANDS, ("\\set", "param"), ("\\at", "state")],
+    lambda: ["v1"],
+)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,10 @@ NAMES = Names(CATALOG, lambda: ["feature/x", "main"], lambda: ["code"], [*COMMAN
         ("select s", " from Lane", ["src", "split_part(", "sqrt(", "starts_with(", "stddev(", "string_agg(", "strpos("]),
         ("select * from Po", "", ["Port"]),
         ("select * from Or", "", ['"Order"']),
-        ("select * from ", "", ["Port", '"Order"', "Lane", "BoundFor", '"feature/x"', "main"]),
+        ("select * from ", "", ["Port", '"Order"', "Lane", "BoundFor", '"feature/x"', "main", '"@v1"']),
+        ('select * from "@', "", ['"@v1"']),
+        ('select * from "@v1".La', "", ["Lane"]),
+        ("\\at ", "", ["now", "v1"]),
         ("select * from Port, La", "", ["Lane"]),
         ('select * from "fe', "", ['"feature/x"']),
         ("select * from fe", "", ['"feature/x"']),
@@ -375,7 +384,7 @@ def test_help_and_leaving(graph: Path) -> None:
     result = done(shell(graph, "\\?\n\\help at\n\\q\nselect 1;"))
 
     assert "\\branch [NAME]" in result.out
-    assert result.out.endswith("\\at [VERSION|COMMIT|now]  show the state that is asked, or go to another\n")
+    assert result.out.endswith("\\at [VERSION|COMMIT|TAG|now]  show the state that is asked, or go to another\n")
 
 
 def test_options_begin_a_session(graph: Path) -> None:

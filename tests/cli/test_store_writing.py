@@ -1,4 +1,4 @@
-"""`ogsql init`, `load`, `ingest`, `mutate` and `branch`: commands that change a graph."""
+"""`ogsql init`, `load`, `ingest`, `mutate`, `branch` and `tag`: commands that change a graph."""
 
 import gzip
 import json
@@ -24,6 +24,7 @@ COMMIT_KEYS = {
     "created_at",
     "message",
     "idempotency_key",
+    "origin_commit_id",
 }
 ONE_PORT = jsonl([{"type": "Port", "data": {"code": "DEHAM", "depth": 15.1}}]).encode()
 
@@ -452,14 +453,14 @@ def test_branches_come_and_go(graph: Path) -> None:
     assert (made.status, made.out) == (0, "created the branch draft/one from main\n")
     assert made.err == f"target: {graph}, branch draft/one\n"
     assert derived.document == {"uri": str(graph), "name": "second", "from": "draft/one", "commit_id": head}
-    assert ogsql("branch", "list", graph).out == "draft/one\nmain\nsecond\n"
+    assert done(ogsql("branch", "list", graph, "--json")).document["branches"] == ["draft/one", "main", "second"]
     in_use = ogsql("branch", "delete", graph, "draft/one", "--quiet")
     assert (in_use.status, in_use.out) == (5, "")
     deleted = ogsql("branch", "delete", graph, "second", "--json", "--quiet")
     assert deleted.document == {"uri": str(graph), "name": "second", "deleted": True}
     gone = ogsql("branch", "delete", graph, "draft/one")
     assert (gone.out, gone.err) == ("deleted the branch draft/one\n", f"target: {graph}, branch draft/one\n")
-    assert ogsql("branch", "list", graph, "--json").document == {"branches": ["main"]}
+    assert ogsql("branch", "list", graph, "--json").document["branches"] == ["main"]
 
 
 @pytest.mark.parametrize(
@@ -467,7 +468,7 @@ def test_branches_come_and_go(graph: Path) -> None:
     [
         (["create", "main"], 1, "is reserved"),
         (["create", "a b"], 1, "is not a branch name"),
-        (["create", "x", "--from", "nowhere"], 1, "there is no branch `nowhere`"),
+        (["create", "x", "--from", "nowhere"], 1, "there is no branch, tag or commit `nowhere`"),
         (["delete", "nowhere"], 1, "hint: there are main"),
         (["delete", "main"], 1, "cannot be deleted"),
         (["create"], 2, "Missing argument 'NAME'"),
@@ -482,6 +483,69 @@ def test_branches_that_cannot_be(model_graph: Path, arguments: list[str], status
     assert fragment in result.err
 
 
+# tag -----------------------------------------------------------------------------------------------------------------
+
+
+def test_tags_come_and_go(graph: Path) -> None:
+    head = history(graph)[0]["graph_commit_id"]
+    made = ogsql("tag", "create", graph, "v1", "--message", "first", "--as", "ada")
+    derived = ogsql("tag", "create", "--store", graph, "v1.1", "--from", "v1", "--json", "--quiet")
+
+    assert (made.status, made.out) == (0, f"created the tag v1 at commit {head} of main\n")
+    assert made.err == f"target: {graph}\n"
+    assert (derived.document["name"], derived.document["graph_commit_id"]) == ("v1.1", head)
+    listed = ogsql("tag", "list", graph, "--json").document["tags"]
+    assert [(tag["name"], tag["actor_id"], tag["message"]) for tag in listed] == [
+        ("v1", "ada", "first"),
+        ("v1.1", None, None),
+    ]
+    lines = ogsql("tag", "list", graph).out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["tag", "commit"], ["v1", head], ["v1.1", head]]
+    deleted = ogsql("tag", "delete", graph, "v1.1", "--json", "--quiet")
+    assert deleted.document == {"uri": str(graph), "name": "v1.1", "deleted": True}
+    gone = ogsql("tag", "delete", graph, "v1")
+    assert (gone.out, gone.err) == ("deleted the tag v1\n", f"target: {graph}\n")
+    assert ogsql("tag", "list", graph, "--json").document == {"tags": []}
+
+
+def test_commands_read_tags_and_branch_from_them(graph: Path) -> None:
+    done(ogsql("tag", "create", graph, "v1", "--quiet"))
+    done(ogsql("mutate", graph, "-e", DREDGE, "--params", '{"code": "NLRTM", "depth": 99.0}', "--quiet"))
+    deepest = "select max(depth) as n from Port"
+    query = "query q() { match { $p: Port } return { max($p.depth) as n } }"
+
+    now = ogsql("sql", graph, deepest, "--format", "json").document
+    state = ("--snapshot", "v1", "--format", "json")
+    before = [ogsql("sql", graph, deepest, *state).document, ogsql("query", graph, "-e", query, *state).document]
+    done(ogsql("explain", graph, "-e", query, "--snapshot", "v1"))
+    shown = ogsql("snapshot", graph, "--commit", "v1", "--json").document
+    done(ogsql("branch", "create", graph, "fix", "--from", "v1", "--quiet"))
+
+    assert now["rows"] == [{"n": 99.0}]
+    assert before[0]["rows"] == before[1]["rows"] != now["rows"]
+    assert shown["commit_id"] == history(graph)[1]["graph_commit_id"]
+    assert ogsql("snapshot", graph, "--branch", "fix", "--json").document["commit_id"] == shown["commit_id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "fragment"),
+    [
+        (["create", "main"], 5, "is a branch"),
+        (["create", "a b"], 1, "is not a name for a tag"),
+        (["create", "x", "--from", "nowhere"], 1, "there is no branch, tag or commit `nowhere`"),
+        (["delete", "nowhere"], 1, "hint: there are no tags"),
+        (["create"], 2, "Missing argument 'NAME'"),
+        (["create", "x", "y"], 2, "the graph is named by --store already"),
+    ],
+)
+def test_tags_that_cannot_be(model_graph: Path, arguments: list[str], status: int, fragment: str) -> None:
+    command, *rest = arguments
+    result = ogsql("tag", command, *rest, "--store", model_graph)
+
+    assert (result.status, result.out) == (status, "")
+    assert fragment in result.err
+
+
 # Which graph ---------------------------------------------------------------------------------------------------------
 
 COMMANDS = [
@@ -490,6 +554,7 @@ COMMANDS = [
     ["snapshot"],
     ["export"],
     ["branch", "list"],
+    ["tag", "list"],
     ["commit", "list"],
     ["recovery", "list"],
 ]
@@ -505,7 +570,9 @@ def test_a_server_is_not_a_directory(tmp_path: Path, command: list[str]) -> None
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", [["mutate", "-e", DREDGE], ["branch", "create"], ["commit", "show"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["mutate", "-e", DREDGE], ["branch", "create"], ["tag", "create"], ["commit", "show"]], ids=" ".join
+)
 def test_a_server_before_a_word_is_not_a_directory_either(command: list[str]) -> None:
     result = ogsql(*command, "http://localhost:8080", "word")
 

@@ -99,6 +99,8 @@ ROLES: dict[str, Callable[[og.Graph, int], object]] = {
         [edge("Knows", "ann", f"p{number}", id=f"e{number}")], mode="append"
     ),
     "replace the teams": lambda graph, number: graph.load([node("Team", slug=f"t{number + 1}")], mode="overwrite"),
+    "tag the release": lambda graph, number: graph.tag(f"v{number}"),
+    "write the next": lambda graph, number: graph.load([node("Team", slug=f"t{number}")], mode="merge"),
     "join a team": lambda graph, number: graph.load([edge("Member", "ann", f"t{number}", id="m")], mode="merge"),
 }
 

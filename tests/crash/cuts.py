@@ -78,13 +78,15 @@ def compile_cutter(directory: Path) -> Cutter:
 
 
 def observe(graph: og.Graph) -> dict[str, Any]:
-    """Everything a reader can see on every branch."""
-    return {branch: _observe(graph, branch) for branch in graph.branches()}
+    """Everything a reader can see on every branch and by every tag."""
+    tags = {f"@{tag.name}": world.rows(graph, commit=tag.name) for tag in graph.tags()}
+    return {branch: _observe(graph, branch) for branch in graph.branches()} | tags
 
 
 def _observe(graph: og.Graph, branch: str) -> dict[str, Any]:
     snapshot = graph.snapshot(branch=branch)
-    found: dict[str, Any] = {"rows": world.rows(graph, branch), "schemas": schemas(snapshot)}
+    merges = sum(commit.merged_parent_commit_id is not None for commit in graph.commits(branch))
+    found: dict[str, Any] = {"rows": world.rows(graph, branch), "schemas": schemas(snapshot), "merges": merges}
     for each in relations(snapshot):
         found[each.table_key] = each.definition or _table_rows(Path(graph.uri), snapshot.entry(each.table_key))
     return found

@@ -113,12 +113,18 @@ ON_ERROR: dict[str, Case] = {
 ELSEWHERE = {
     "write.post_table_commit",
     "write.post_fork_pre_commit",
+    "copy.after_claim",
+    "copy.before_files",
+    "copy.after_files",
+    "copy.before_state",
+    "copy.after_state",
     "init.after_claim",
     "init.after_schema_written",
     "init.after_contract_written",
     "init.after_manifest",
     "branch_create.before_record",
     "branch_create.after_ref",
+    "branch_delete.before_record",
     "branch_delete.after_ref",
     "branch_delete.before_table_cleanup",
     "recovery.post_restore_pre_publish",
@@ -142,6 +148,11 @@ ELSEWHERE = {
     "cleanup.resolve_branch_snapshot",
     "cleanup.reconcile_fork",
     "cleanup.table_gc",
+    "cleanup.after_note",
+    "tag.before_merge",
+    "merge.post_authority_capture",
+    "merge.between_tables",
+    "merge.post_effects_pre_publish",
 }
 """Failpoints with tests of their own, below or in the files beside and under tests/invariants, pipeline and spark."""
 

@@ -52,7 +52,16 @@ GROUPS = {
     "Graph": ["Graph", "Preview"],
     "Results": ["Result", "Explanation", "Step"],
     "Writes": ["LoadResult", "MutationResult", "StagedLoad", "RelationalWriter", "Embedder"],
-    "States and history": ["Commit", "Snapshot", "ChangeSet", "ChangeStats", "EntityChange"],
+    "States and history": [
+        "Commit",
+        "Tag",
+        "Snapshot",
+        "ChangeSet",
+        "ChangeStats",
+        "EntityChange",
+        "CommitChanges",
+        "ChangeFeedPage",
+    ],
     "SQL sessions": ["ForeignTable", "ProjectSettings", "GraphContext"],
     "Upkeep": ["PendingIndex", "CleanupStat"],
 }

@@ -73,6 +73,9 @@ STATES: dict[str, Callable[[og.Graph, Any], Any]] = {
     "tables": lambda graph, value: graph.tables(value).create_schema("s"),
     "create from": lambda graph, value: graph.create_branch("new", value),
     "delete": lambda graph, value: graph.delete_branch(value),
+    "tag of": lambda graph, value: graph.tag("new", value),
+    "delete tag": lambda graph, value: graph.delete_tag(value),
+    "restore": lambda graph, value: graph.restore(value),
     "indices": lambda graph, value: graph.ensure_indices(value),
 }
 TEXTS: dict[str, Callable[[og.Graph, str], Any]] = {

@@ -18,7 +18,7 @@ def row(object_id: str, kind: str, key: str, **more: Any) -> dict[str, Any]:
 
 @st.composite
 def publishes(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
-    """What publishes write, one list of rows each: pins that only grow, hand-overs, tombstones, returns, views."""
+    """What publishes write, one list of rows each: pins that only grow, hand-overs, tombstones, returns, views, tags."""
     pins: dict[str, int] = {}
     hidden: dict[str, int] = {}
     made: list[list[dict[str, Any]]] = []
@@ -39,10 +39,17 @@ def publishes(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
         for key in draw(st.lists(st.sampled_from(["view:main.v", "schema:s"]), unique=True)):
             metadata = draw(st.sampled_from([None, json.dumps({"comment": f"c{number}"})]))
             rows.append(row(key, key.partition(":")[0], key, table_version=number + 1, metadata=metadata))
+        for name in draw(st.lists(st.sampled_from(["v1", "v2"]), unique=True)):
+            metadata = draw(st.sampled_from([None, json.dumps(_tag(number))]))
+            rows.append(row(f"tag${name}", "tag", "", metadata=metadata))
         if draw(st.integers(0, 9)) == 0:
             rows.append(row("x", "from_the_future", "x"))
         made.append(draw(st.permutations(rows)))
     return made
+
+
+def _tag(number: int) -> dict[str, Any]:
+    return {"graph_commit_id": f"c{number}", "branch": "main", "manifest_version": number + 1, "created_at": number}
 
 
 def _intent(number: int) -> str:

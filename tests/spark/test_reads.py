@@ -178,9 +178,10 @@ def test_columns_edges_and_sql(spark: SparkSession, things: og.Graph) -> None:
 
 
 def test_a_job_reads_one_state(spark: SparkSession, graph: og.Graph) -> None:
-    """A frame is pinned when it is planned; branches, versions and commits are states of their own."""
+    """A frame is pinned when it is planned; branches, versions, commits and tags are states of their own."""
     graph.load({"Person": pa.table({"key": ["a", "b"]})}, mode="append")
     first = graph.commits()[0]
+    graph.tag("v1")
     graph.create_branch("draft")
     graph.load({"Person": pa.table({"key": ["c"]})}, mode="append", branch="draft")
     version = graph.snapshot().manifest_version
@@ -193,6 +194,7 @@ def test_a_job_reads_one_state(spark: SparkSession, graph: og.Graph) -> None:
     assert found(branch="draft") == ["a", "b", "c"]
     assert found(version=version) == ["a", "b"]
     assert found(commit=first.graph_commit_id) == ["a", "b"]
+    assert found(commit="v1") == ["a", "b"]
 
 
 def test_fragments_are_read_by_several_tasks(spark: SparkSession, graph: og.Graph) -> None:

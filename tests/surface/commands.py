@@ -31,6 +31,7 @@ EXCLUSIONS = (
     Exclusion("*.if_commit", "states of the graph"),
     Exclusion("ogsql branch *.words", "states of the graph"),
     Exclusion("ogsql commit *.words", "states of the graph"),
+    Exclusion("ogsql tag *.words", "states of the graph"),
     Exclusion("*.data", "records and rejects"),
     Exclusion("*.rejects", "records and rejects"),
     Exclusion("*.max_rejects", "records and rejects"),
@@ -82,11 +83,18 @@ BASELINES: dict[str, _Words] = {
     "ogsql branch create": lambda world: [str(world.uri), world.name()],
     "ogsql branch delete": lambda world: [str(world.uri), _branch(world)],
     "ogsql branch list": lambda world: [str(world.uri)],
+    "ogsql branch merge": lambda world: [str(world.uri), _branch(world)],
+    "ogsql cherry-pick": lambda world: [str(world.uri), _written(world)],
+    "ogsql changes baseline": lambda world: [str(world.uri)],
+    "ogsql changes poll": lambda world: [str(world.uri)],
     "ogsql cleanup": lambda world: [str(world.uri), "--keep", "5"],
+    "ogsql commit changes": lambda world: [str(world.uri), world.graph.snapshot().commit_id],
     "ogsql commit list": lambda world: [str(world.uri)],
     "ogsql commit show": lambda world: [str(world.uri), world.graph.snapshot().commit_id],
     "ogsql compile": lambda world: _FILES,
     "ogsql completion": lambda world: ["bash"],
+    "ogsql copy": lambda world: [str(world.uri), str(world.root / world.name())],
+    "ogsql diff": lambda world: [str(world.uri), "main", "main"],
     "ogsql embed": lambda world: ["ports.jsonl", "--schema", "ports.pg", "--clean"],
     "ogsql ensure-indices": lambda world: [str(world.uri)],
     "ogsql explain": lambda world: [str(world.uri), "--query", "ports.gq"],
@@ -102,16 +110,22 @@ BASELINES: dict[str, _Words] = {
     "ogsql pipeline validate": lambda world: ["pipeline.yaml", "--engine", "local"],
     "ogsql query": lambda world: [str(world.uri), "-e", READ],
     "ogsql recovery list": lambda world: [str(world.uri)],
+    "ogsql restore": lambda world: [str(world.uri), "main"],
+    "ogsql revert": lambda world: [str(world.uri), _written(world)],
     "ogsql schema plan": lambda world: ["ports.pg", "--from", "ports.pg"],
     "ogsql shell": lambda world: [str(world.uri)],
     "ogsql snapshot": lambda world: [str(world.uri)],
     "ogsql sql": lambda world: [str(world.uri), "select 1 as x"],
+    "ogsql tag create": lambda world: [str(world.uri), world.name()],
+    "ogsql tag delete": lambda world: [str(world.uri), _tag(world)],
+    "ogsql tag list": lambda world: [str(world.uri)],
     "ogsql version": lambda world: [],
 }
 """The words after each command with which it succeeds. Whoever adds a command adds it here."""
 CHANGING = {
     *("branch create", "branch delete", "cleanup", "ensure-indices", "ingest", "init", "load", "mutate"),
-    *("pipeline run", "shell"),
+    *("pipeline run", "shell", "tag create", "tag delete"),
+    *("branch merge", "cherry-pick", "copy", "restore", "revert"),
 }
 _STATUSES = {0, 1, 2, 4, 5, 6, 7, 8, 141}
 _DRAINED = b"select 1;\n"
@@ -120,6 +134,19 @@ _DRAINED = b"select 1;\n"
 def _branch(world: World) -> str:
     name = world.name()
     world.graph.create_branch(name)
+    return name
+
+
+def _written(world: World) -> str:
+    """A commit that can be taken back."""
+    commit = world.graph.load(world.record(), mode="merge").commit
+    assert commit is not None
+    return commit.graph_commit_id
+
+
+def _tag(world: World) -> str:
+    name = world.name()
+    world.graph.tag(name)
     return name
 
 

@@ -81,6 +81,28 @@ def _fresh_branch(world: World) -> Arguments:
     return {"name": name}
 
 
+def _fresh_tag(world: World) -> Arguments:
+    name = world.name()
+    world.graph.tag(name)
+    return {"name": name}
+
+
+def _changed_branch(world: World) -> str:
+    name = world.name()
+    world.graph.create_branch(name)
+    world.graph.load(world.record(), mode="merge", branch=name)
+    return name
+
+
+def _last_commit(world: World) -> Arguments:
+    world.graph.load(world.record(), mode="merge")
+    return {"commit": world.graph.commits()[0].graph_commit_id}
+
+
+def _commit_elsewhere(world: World) -> str:
+    return world.graph.commits(_changed_branch(world))[0].graph_commit_id
+
+
 def _registered(world: World) -> Arguments:
     name = world.name()
     world.graph.register(name, world.table())
@@ -135,19 +157,40 @@ def _request(world: World) -> Arguments:
 _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "answer": _request,
     "attach": lambda world: {"session": _session(world), "alias": world.name()},
+    "branch_infos": _none,
+    "baseline": lambda world: {"kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
     "branches": _none,
+    "changes": lambda world: {"start": "beginning", "kinds": ["node"], "types": ["Port"], "ops": ["insert"], "limit": 10},
+    "cherry_pick": lambda world: {"commit": _commit_elsewhere(world)},
     "cleanup": lambda world: {"keep": 5, "older_than": "7d", "dry_run": True},
     "commit": lambda world: {"commit_id": world.graph.snapshot().commit_id},
-    "commits": _none,
+    "commit_changes": lambda world: {
+        "commit_id": world.graph.snapshot().commit_id,
+        "kinds": ["node"],
+        "types": ["Port"],
+        "ops": ["insert"],
+        "limit": 10,
+    },
+    "commits": lambda world: {"limit": 3, "after": world.graph.snapshot().commit_id},
+    "copy": lambda world: {"target": world.root / world.name(), "whole": False},
     "create_branch": lambda world: {"name": world.name()},
     "damaged_branches": _none,
     "datafusion": lambda world: {"memory_limit": 1 << 28},
     "delete_branch": _fresh_branch,
-    "diff": lambda world: {"start": "main", "end": "main", "kinds": ["node"], "types": ["Port"], "ops": ["insert"]},
+    "delete_tag": _fresh_tag,
+    "diff": lambda world: {
+        "start": "main",
+        "end": "main",
+        "kinds": ["node"],
+        "types": ["Port"],
+        "ops": ["insert"],
+        "images": True,
+    },
     "discard": lambda world: {"staged": world.staged()},
     "discard_abandoned": _keyed,
     "duckdb": lambda world: {"memory_limit": 1 << 28},
     "ensure_indices": lambda world: {"lance_text": False},
+    "entity_history": lambda world: {"type_name": "Port", "entity_id": "NLRTM"},
     "entity_at": lambda world: {"table_key": "node:Port", "entity_id": "NLRTM"},
     "explain": lambda world: {
         "source": _ASKED,
@@ -156,10 +199,19 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
         "memory_limit": 1 << 28,
         "engine": "datafusion",
     },
-    "export": lambda world: {"types": ["Port"]},
+    "export": lambda world: {"types": ["Port"], "with_schema": False},
     "foreign": _none,
+    "history_of": lambda world: {"type_name": "Port"},
     "ingest": lambda world: {"data": world.record(), "branch": "main", "mode": "merge"},
     "load": lambda world: {"data": world.record(), "mode": "merge"},
+    "merge": lambda world: {
+        "source": _changed_branch(world),
+        "granularity": "row",
+        "resolve": {"Port": "ours"},
+        "checks": {"no rows": "select 1 as x where false"},
+        "delete_source": False,
+        "dry_run": False,
+    },
     "mutate": lambda world: {"source": _CHANGED, "params": _GIVEN},
     "note_staged": lambda world: {"staged": world.graph.stage(world.record(), mode="merge", **_keyed(world)), "notes": {}},
     "preview": lambda world: {"staged": world.staged()},
@@ -175,7 +227,9 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "recoveries": _none,
     "refresh": _none,
     "register": _csv,
+    "restore": lambda world: {"ref": world.graph.snapshot().commit_id},
     "result_schema": lambda world: {"source": READ},
+    "revert": _last_commit,
     "snapshot": _none,
     "sql": lambda world: {
         "text": _STATED,
@@ -186,15 +240,19 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     },
     "stage": lambda world: {"data": world.record(), "mode": "merge", "on_step": lambda _: None},
     "tables": _none,
+    "tag": lambda world: {"name": world.name()},
+    "tags": _none,
     "take_over": lambda world: {**_keyed(world), "wanted": lambda _: True},
     "unregister": _registered,
+    "use_checks": lambda world: {"checks": {"no rows": "select 1 as x where false"}},
     "use_project": lambda world: {"path": world.work / "omnigraph.yaml"},
     "use_queries": lambda world: {"files": world.work / "ports.gq"},
 }
 _READS = {
-    "answer", "attach", "branches", "commit", "commits", "damaged_branches", "datafusion", "diff", "duckdb",
-    "entity_at", "explain", "export", "foreign", "published", "query", "recoveries", "register",
-    "result_schema", "snapshot", "sql", "unregister", "use_project", "use_queries",
+    "answer", "attach", "baseline", "branch_infos", "branches", "changes", "commit", "commit_changes", "commits",
+    "damaged_branches", "datafusion", "diff", "duckdb", "entity_at", "entity_history", "explain", "export", "foreign",
+    "history_of", "published", "query", "recoveries", "register", "result_schema", "snapshot", "sql", "tags",
+    "unregister", "use_checks", "use_project", "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {
     "append": lambda world: {**_notes(world), "data": world.table()},

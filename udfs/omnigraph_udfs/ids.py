@@ -94,6 +94,11 @@ class IdIndex:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays."""
+        return int(self.slots.nbytes + self.ids.offsets.nbytes + self.ids.data.nbytes)
+
     def find(self, ids: pa.Array | pa.ChunkedArray) -> Positions:
         """Return the position of each id, -1 for null and for ids that are not in the index.
 

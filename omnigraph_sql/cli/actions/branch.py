@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.confirm import confirm
+from omnigraph_sql.cli.tables import TableColumn, age, write_table
 from omnigraph_sql.cli.target import graph_and_word, graph_uri, reading, writing
 
 if TYPE_CHECKING:
     from omnigraph_sql.cli.commands.branch import BranchCreateOptions, BranchDeleteOptions
+    from omnigraph_sql.history.branches import BranchInfo
+
+_BRANCHES = (
+    TableColumn("branch", whole=True),
+    TableColumn("commit", whole=True),
+    TableColumn("age"),
+    TableColumn("actor"),
+    TableColumn("ahead", right=True),
+    TableColumn("behind", right=True),
+    TableColumn("message"),
+)
 
 
 def create(options: BranchCreateOptions) -> int:
@@ -28,16 +41,33 @@ def create(options: BranchCreateOptions) -> int:
 
 
 def show(uri: str | None, store: str | None, *, as_json: bool) -> int:
-    """List the branches, sorted by name."""
+    """List the branches with their newest commits, sorted by name."""
     with reading(graph_uri(uri, store)) as graph:
-        names, damaged = graph.branches(), graph.damaged_branches()
+        infos = graph.branch_infos()
+    damaged = {info.name: info.damage for info in infos if info.damage is not None}
     if as_json:
-        output.write_json({"branches": names} | ({"damaged": damaged} if damaged else {}))
+        document = {"branches": [info.name for info in infos], "details": [info.to_dict() for info in infos]}
+        output.write_json(document | ({"damaged": damaged} if damaged else {}))
     else:
-        output.write("".join(f"{name}{'  (damaged)' if name in damaged else ''}\n" for name in names))
+        now = time.time_ns() // 1000
+        write_table(_BRANCHES, [_row(info, now) for info in infos])
     for reason in damaged.values():
         output.write(f"warning: {reason}\n", sys.stderr)
     return 0
+
+
+def _row(info: BranchInfo, now: int) -> tuple[str, ...]:
+    if info.damage is not None:
+        return (info.name, "(damaged)", "", "", "", "", "")
+    return (
+        info.name,
+        info.commit_id or "",
+        "" if info.created_at is None else age(now - info.created_at),
+        info.actor_id or "",
+        "" if info.ahead is None else str(info.ahead),
+        "" if info.behind is None else str(info.behind),
+        info.message or "",
+    )
 
 
 def delete(options: BranchDeleteOptions) -> int:

@@ -11,6 +11,7 @@ from omnigraph_sql.choices import PipelineEngineName
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.confirm import confirm
 from omnigraph_sql.cli.errors import warning_lines
+from omnigraph_sql.cli.projects import project_checks
 from omnigraph_sql.cli.tables import count
 from omnigraph_sql.cli.target import announce, usage_error
 from omnigraph_sql.errors import OmnigraphWarning
@@ -50,6 +51,7 @@ def run(arguments: PipelineArguments, *, yes: bool, actor: str | None, quiet: bo
             master=arguments.master,
             actor=actor,
             progress=progress.tell,
+            checks=project_checks(pipeline.graph),
         )
     _warn(report.warnings)
     if as_json:

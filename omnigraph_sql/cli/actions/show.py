@@ -69,13 +69,18 @@ def snapshot(options: SnapshotOptions) -> int:
 
 
 def commits(options: CommitListOptions) -> int:
-    """Print the history of a branch."""
+    """Print the history of a branch, or a page of it."""
     with reading(graph_uri(options.uri, options.store)) as graph:
-        listed = [
-            commit for commit in graph.commits(options.branch) if options.actor is None or commit.actor_id == options.actor
+        wanted = [
+            commit
+            for commit in graph.commits(options.branch, after=options.after)
+            if options.actor is None or commit.actor_id == options.actor
         ]
+    listed = wanted if options.limit is None else wanted[: options.limit]
+    following = listed[-1].graph_commit_id if len(listed) < len(wanted) else None
     if options.as_json:
-        output.write_json({"branch": options.branch, "commits": [commit.to_dict() for commit in listed]})
+        page = {"branch": options.branch, "commits": [commit.to_dict() for commit in listed]}
+        output.write_json(page | ({} if options.limit is None else {"after": following}))
         return 0
     rows = [
         (
@@ -89,6 +94,8 @@ def commits(options: CommitListOptions) -> int:
         for commit in listed
     ]
     write_table(_COMMITS, rows)
+    if following is not None:
+        output.write(f"\n{len(wanted) - len(listed)} more: --after {following}\n")
     return 0
 
 
@@ -108,6 +115,7 @@ def commit(words: Sequence[str], store: str | None, *, as_json: bool) -> int:
         "actor": shown.actor_id,
         "parent": shown.parent_commit_id,
         "merged": shown.merged_parent_commit_id,
+        "origin": shown.origin_commit_id,
         "message": shown.message,
         "key": shown.idempotency_key,
     }

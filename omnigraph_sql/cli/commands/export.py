@@ -18,6 +18,9 @@ class ExportOptions:
     store: str | None
     types: tuple[str, ...]
     branch: str
+    snapshot: str | None
+    version: int | None
+    with_schema: bool
     out: str | None
     as_json: bool
 
@@ -26,13 +29,21 @@ class ExportOptions:
 @graph_target()
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
 @branch_option("The branch to export.")
+@click.option("--snapshot", metavar="ID", help="Export the graph as it was at a commit.")
+@click.option(
+    "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Export an earlier version of the branch."
+)
+@click.option(
+    "--with-schema", is_flag=True, help="Write the schema before the records: `ogsql init --from` makes a graph of it."
+)
 @click.option("--out", type=FILE, metavar="FILE", help="Write to a file; gzipped if its name ends in .gz.")
 @json_option("With --out print one JSON document; print errors as JSON too.")
 @takes(ExportOptions)
 def export(options: ExportOptions) -> int:
     """Print the graph URI as records that `ogsql load` reads.
 
-    One JSON object per line, always in the same order: nodes before edges, types by name, rows by id.
+    One JSON object per line, always in the same order: nodes before edges, types by name, rows by id. Relational tables and
+    views are not exported.
     """
     from omnigraph_sql.cli.actions import export as exporting
 

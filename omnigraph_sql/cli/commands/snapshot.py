@@ -26,7 +26,7 @@ class SnapshotOptions:
 @graph_target()
 @click.option("--branch", metavar="NAME", help="The branch.  [default: main]")
 @click.option("--at-version", "version", type=click.IntRange(min=1), metavar="N", help="The branch as it was at a version.")
-@click.option("--commit", metavar="ID", help="The graph as it was at a commit.")
+@click.option("--commit", metavar="ID", help="The graph as it was at a commit or tag.")
 @json_option()
 @takes(SnapshotOptions)
 def snapshot(options: SnapshotOptions) -> int:

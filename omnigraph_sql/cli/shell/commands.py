@@ -81,7 +81,9 @@ def _at(session: ShellSession, argument: str) -> None:
     if argument.isascii() and argument.isdigit():
         wanted = replace(place, version=int(argument), commit=None)
     elif argument in session.graph.branches():
-        raise BadRequest(f"`{argument}` is a branch, not a version or a commit", hint=f"\\branch {argument} goes to it")
+        raise BadRequest(
+            f"`{argument}` is a branch, not a version, a commit or a tag", hint=f"\\branch {argument} goes to it"
+        )
     else:
         wanted = replace(place, version=None, commit=_whole_commit(session, argument))
     session.graph.snapshot(branch=wanted.branch, version=wanted.version, commit=wanted.commit)
@@ -89,8 +91,8 @@ def _at(session: ShellSession, argument: str) -> None:
 
 
 def _whole_commit(session: ShellSession, text: str) -> str:
-    """The commit of a branch with this unique prefix."""
-    if len(text) < _COMMIT_PREFIX:
+    """The commit of a branch with this unique prefix; a tag is written in full."""
+    if len(text) < _COMMIT_PREFIX or any(tag.name == text for tag in session.graph.tags()):
         return text
     known = [commit.graph_commit_id for commit in session.graph.commits(session.place.branch)]
     close = [commit for commit in known if commit.startswith(text.upper())]
@@ -216,7 +218,7 @@ def _leave(_session: ShellSession, _argument: str) -> None:
 
 _ALL = (
     Command("\\branch", "\\branch [NAME]", "list the branches, or go to one", "branch", _branch),
-    Command("\\at", "\\at [VERSION|COMMIT|now]", "show the state that is asked, or go to another", "now", _at),
+    Command("\\at", "\\at [VERSION|COMMIT|TAG|now]", "show the state that is asked, or go to another", "state", _at),
     Command("\\d", "\\d [TYPE]", "list the types with their rows, or describe one", "type", _describe),
     Command("\\explain", "\\explain [analyze] STATEMENT", "show how a statement runs", "statement", _explain),
     Command("\\set", "\\set [NAME VALUE]", "list the parameters, or give one a JSON value", "param", _set),

@@ -36,7 +36,8 @@ class Names:
     branches: Callable[[], Sequence[str]]
     params: Callable[[], Iterable[str]]
     commands: Sequence[tuple[str, str]]
-    """With what they take: `branch`, `type`, `param`, `file`, `statement`, words of their own, or nothing."""
+    """With what they take: `branch`, `state`, `type`, `param`, `file`, `statement`, words of their own, or nothing."""
+    tags: Callable[[], Sequence[str]] = tuple
 
 
 Candidate = tuple[str, str]
@@ -81,6 +82,8 @@ def _in_command(takes: str, argument: str, after: str, names: Names) -> list[Pro
             return _in_statement(argument.removeprefix("analyze").lstrip(), after, names)
         case "branch":
             return _starting(argument, [(name, "branch") for name in names.branches()])
+        case "state":
+            return _starting(argument, [("now", ""), *((name, "tag") for name in names.tags())])
         case "type":
             return _starting(argument, [*_typed(names.catalog.nodes, "node"), *_typed(names.catalog.edges, "edge")])
         case "param":
@@ -208,7 +211,8 @@ def _in_from(tokens: Sequence[ShellToken]) -> bool:
 
 def _tables(names: Names) -> Iterator[Candidate]:
     types = [*_typed(names.catalog.nodes, "node"), *_typed(names.catalog.edges, "edge")]
-    return _quoted([*types, *((name, "branch") for name in names.branches())])
+    states = [*((name, "branch") for name in names.branches()), *((f"@{name}", "tag") for name in names.tags())]
+    return _quoted([*types, *states])
 
 
 def _unquoted(token: ShellToken) -> str:

@@ -143,8 +143,14 @@ def _names(session: ShellSession) -> Names:
         except OmnigraphError:
             return []  # a store that does not answer must not interrupt typing
 
+    def tags() -> list[str]:
+        try:
+            return [tag.name for tag in session.graph.tags()]
+        except OmnigraphError:
+            return []
+
     commands = [(name, command.takes) for name, command in COMMANDS.items()]
-    return Names(session.graph.catalog, branches, lambda: list(session.params), commands)
+    return Names(session.graph.catalog, branches, lambda: list(session.params), commands, tags)
 
 
 # History -------------------------------------------------------------------------------------------------------------

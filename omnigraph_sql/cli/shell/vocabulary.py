@@ -31,7 +31,8 @@ SQL_FUNCTIONS = (
     "trim", "upper", "variance",
 )
 GRAPH_FUNCTIONS = (
-    "bm25", "branches", "changes", "commits", "degree", "distance", "expand", "gq", "keys", "nearest", "rrf",
+    "bm25", "branches", "changes", "commits", "degree", "distance", "entity_history", "expand", "gq", "history_of", "keys",
+    "merge_conflicts", "nearest", "rrf", "tags",
 )
 # fmt: on
 

@@ -46,7 +46,8 @@ def _table_call(session: CatalogSession, function: TableFunction) -> Callable[..
         try:
             resolver.confirm()
             values = [_value(resolver, function, number, argument) for number, argument in enumerate(arguments, 1)]
-            return pads.dataset(run_off_thread(lambda: function.rows(resolver, values)))
+            rows = run_off_thread(lambda: function.rows(resolver, values))
+            return pads.dataset(rows) if isinstance(rows, pa.Table) else rows
         except OmnigraphError as error:
             resolver.fail(error)
             raise

@@ -31,15 +31,20 @@ class CurrentResolver:
 
 
 def create_functions(duck: duckdb.DuckDBPyConnection, current: CurrentResolver, prefixes: tuple[str, ...]) -> None:
-    """Create or replace the functions of a graph, except `gq`, whose columns depend on the query."""
-    hidden = f"__omnigraph_{prefixes[-1]}"
+    """Create or replace the functions of a graph, except those whose columns depend on the arguments."""
+    hidden = hidden_prefix(prefixes)
     for function in FUNCTIONS.values():
         if function.columns is not None:
             _create_table(duck, current, function, hidden, prefixes)
     for scalar in SCALARS.values():
         for prefix in prefixes:
             texts = [pa.string()] * len(scalar.parameters)
-            _create(duck, f"{prefix}{scalar.name}", _scalar_call(current, scalar), texts, scalar.result)
+            create_scalar(duck, f"{prefix}{scalar.name}", _scalar_call(current, scalar), texts, scalar.result)
+
+
+def hidden_prefix(prefixes: tuple[str, ...]) -> str:
+    """Return the beginning of the names of functions that only macros call."""
+    return f"__omnigraph_{prefixes[-1]}"
 
 
 def _create_table(
@@ -52,17 +57,30 @@ def _create_table(
     assert function.columns is not None
     rows = pa.list_(pa.struct(list(function.columns)))
     inner = f"{hidden}{function.name}"
-    _create(duck, inner, _table_call(current, function, rows), [pa.string()], rows)
+    create_scalar(duck, inner, _table_call(current, function, rows), [pa.string()], rows)
+    create_macro(duck, function, prefixes, f"SELECT {rows_of(inner, call_of(function))}")
+
+
+def create_macro(duck: duckdb.DuckDBPyConnection, function: TableFunction, prefixes: tuple[str, ...], query: str) -> None:
+    """Create or replace the macro that a function is called by."""
     parameters = [f"{quoted(p.name)}{'' if p.default is REQUIRED else ' := NULL'}" for p in function.parameters]
-    arguments = ", ".join(quoted(parameter.name) for parameter in function.parameters)
     for prefix in prefixes:
         duck.execute(
-            f"CREATE OR REPLACE TEMP MACRO {quoted(prefix + function.name)}({', '.join(parameters)}) AS TABLE "
-            f"SELECT unnest({quoted(inner)}(json_array({arguments})), recursive := true)"
+            f"CREATE OR REPLACE TEMP MACRO {quoted(prefix + function.name)}({', '.join(parameters)}) AS TABLE {query}"
         )
 
 
-def _create(
+def call_of(function: TableFunction) -> str:
+    """Return the arguments of a call as one text, inside of a macro."""
+    return f"json_array({', '.join(quoted(parameter.name) for parameter in function.parameters)})"
+
+
+def rows_of(function: str, call: str) -> str:
+    """Return the expression for the rows of a function that returns a list of structs."""
+    return f"unnest({quoted(function)}({call}), max_depth := 2)"
+
+
+def create_scalar(
     duck: duckdb.DuckDBPyConnection, name: str, run: Callable[..., pa.Array], texts: list[pa.DataType], result: pa.DataType
 ) -> None:
     with suppress(duckdb.InvalidInputException):  # there is no function of this name

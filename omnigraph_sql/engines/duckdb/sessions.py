@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
+from contextlib import suppress
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from omnigraph_sql.engines.duckdb.connections import keyboard_interrupts, remove_spills
 from omnigraph_sql.engines.duckdb.functions import CurrentResolver, create_functions
+from omnigraph_sql.engines.duckdb.typed_functions import create_typed_functions
 from omnigraph_sql.engines.duckdb.views import GraphViews
+from omnigraph_sql.errors import NotFound, Storage
 from omnigraph_sql.sql.refs import StateRef
 from omnigraph_sql.sql.resolver import NameResolver, SqlSource
 from omnigraph_sql.sql.session_graphs import graphs_of
@@ -22,7 +25,7 @@ __all__ = ["AttachedDuckDBGraph", "DuckDBPyConnection", "open_connection"]
 
 
 class AttachedDuckDBGraph:
-    """A graph in a connection. It shows the branches as they were when it was attached."""
+    """A graph in a connection. It shows the branches and tags as they were when it was attached."""
 
     @keyboard_interrupts()
     def __init__(
@@ -38,8 +41,12 @@ class AttachedDuckDBGraph:
         tables = GraphViews(duck, alias, current)
         catalog, schema = duck.execute("SELECT current_catalog(), current_schema()").fetchall()[0]
         tables.create_all(resolver, resolver.schema_names())
+        for name in resolver.tag_schemas():
+            with suppress(NotFound, Storage):  # a tag whose state was lost stops no session
+                tables.create_all(resolver, [name])
         duck.execute(f"USE {quoted(catalog, schema)}")
         create_functions(duck, current, prefixes)
+        create_typed_functions(duck, current, prefixes)
 
 
 @keyboard_interrupts()

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -17,6 +18,7 @@ from omnigraph_sql.engines.duckdb.connections import Connection, keyboard_interr
 from omnigraph_sql.engines.duckdb.engine import DuckDBRows, duckdb_value
 from omnigraph_sql.engines.duckdb.errors import statement_error
 from omnigraph_sql.engines.duckdb.functions import CurrentResolver, create_functions
+from omnigraph_sql.engines.duckdb.renamed_rows import case_safe_rows
 from omnigraph_sql.engines.duckdb.statement_parser import ParsedStatement, parse_statement
 from omnigraph_sql.engines.duckdb.views import INFORMATION, GraphViews
 from omnigraph_sql.errors import BadRequest, OmnigraphError
@@ -25,7 +27,7 @@ from omnigraph_sql.foreign.registry import SCHEMA as FOREIGN
 from omnigraph_sql.runtime.execution import BATCH_ROWS, Execution, RunClock, RunSettings
 from omnigraph_sql.runtime.streams import BatchStream, wait_for
 from omnigraph_sql.runtime.worker_threads import submit
-from omnigraph_sql.sql.functions import FUNCTIONS
+from omnigraph_sql.sql.functions import DYNAMIC, FUNCTIONS
 from omnigraph_sql.sql.information_schema import SCHEMA
 from omnigraph_sql.sql.refs import StateRef
 from omnigraph_sql.sql.resolver import NameResolver, SqlSource
@@ -37,7 +39,7 @@ from omnigraph_sql.sqltext.user_sql import SqlCall, SqlParameter, renamed_schema
 
 _IDLE = 4
 _MOST_PARSED = 64
-_RESULT = "__omnigraph_gq_"
+_RESULT = "__omnigraph_rows_"
 _WIDE = ("list", "array", "struct", "map", "union", "blob", "variant")
 """DuckDB types whose values can be large."""
 _LONG_BATCH_ROWS = 1 << 17
@@ -109,7 +111,9 @@ class RunningDuckDBStatement:
         return reader
 
     def _resolve(self) -> ParsedStatement:
-        text = replaced_calls(self.statement.text, "gq", self._result)
+        text = self.statement.text
+        for name in DYNAMIC:
+            text = replaced_calls(text, name, partial(self._result, name))
         text = renamed_schema(text, SCHEMA, quoted(INFORMATION))
         text = renamed_schema(text, FOREIGN, quoted(FOREIGN))  # a keyword of DuckDB unless it is quoted
         self.parsed = self.worker.parsed(text)
@@ -129,12 +133,12 @@ class RunningDuckDBStatement:
             parsed.batch_rows = self.batch_rows
         return relation.to_arrow_reader(self.batch_rows)
 
-    def _result(self, call: SqlCall) -> str:
-        """Run a `gq` call, register its rows as a table, and return the name of the table."""
+    def _result(self, function: str, call: SqlCall) -> str:
+        """Run a call of a function, register its rows as a table, and return the name of the table."""
         resolver = self.worker.current.resolver
         values = [_value(resolver, argument) for argument in call.arguments]
         self.results.append(f"{_RESULT}{len(self.results)}")
-        self.connection.duck.register(self.results[-1], FUNCTIONS["gq"].rows(resolver, values))
+        self.connection.duck.register(self.results[-1], case_safe_rows(FUNCTIONS[function].rows(resolver, values)))
         return quoted("temp", "main", self.results[-1])
 
     def error_for(self, cause: BaseException) -> OmnigraphError:

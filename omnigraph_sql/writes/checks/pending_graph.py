@@ -14,7 +14,9 @@ from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.columns import table_schema
 from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.storage.handles import SnapshotHandle
+from omnigraph_sql.storage.id_lookup import positions_of_ids
 from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.storage.version_difference import rows_at
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.writes.checks.findings import AT
 from omnigraph_sql.writes.load.spool import Spool, Workspace, divide, part_count
@@ -221,7 +223,9 @@ class PendingGraph:
         names = list(dict.fromkeys([*columns, *by]))
         if self.count == 1:
             batches = list(self._probe(entry, names, by[0], like)) if entry.row_count else []
-            return pa.Table.from_batches(batches, schema=self.schema(table_key, names)).select(list(columns))
+            schema = self.schema(table_key, names)
+            plain_batches = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
+            return pa.Table.from_batches(plain_batches, schema=schema).select(list(columns))
         place = ("committed", table_key, tuple(columns), tuple(by))
         if place not in self._divided:
             rows = (_without_null(batch, by) for batch in self.scan(entry, names))
@@ -331,6 +335,10 @@ def probe(
 ) -> Iterator[pa.RecordBatch]:
     """Columns of the rows of a table, which has so many, whose value in one of them is among some values."""
     values = like.unique()
+    positions = positions_of_ids(storage, handle, values) if column == "id" else None
+    if positions is not None:
+        yield from rows_at(storage, handle, columns, positions)
+        return
     if len(values) <= PROBE_KEYS * _PROBES and rows > len(values):
         for start in range(0, len(values), PROBE_KEYS):
             part = values.slice(start, PROBE_KEYS)

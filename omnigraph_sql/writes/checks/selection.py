@@ -26,6 +26,8 @@ _WRITTEN: Final = "_row_last_updated_at_version"
 
 def check_decision(store: GraphStore, attempt: Attempt[T], fresh: Snapshot) -> None:
     """Raise `ExpectedVersionMismatch` unless what an attempt decided holds on a later snapshot as well."""
+    if attempt.prepared.head is not None:
+        return  # what is bound to the head is decided anew
     pins = expected_pins(attempt)
     strict = {write.table_key for write in attempt.prepared.writes if isinstance(write, Overwrite)}
     if attempt.snapshot.incarnation != fresh.incarnation:

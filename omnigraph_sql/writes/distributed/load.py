@@ -23,6 +23,7 @@ from omnigraph_sql import failpoints, ulid
 from omnigraph_sql.errors import (
     BadRequest,
     Conflict,
+    DataTestFailed,
     KeyConflict,
     NotFound,
     OmnigraphError,
@@ -51,7 +52,7 @@ from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.load.stage import Step, stage_prepared
 from omnigraph_sql.writes.load.staged_load import StagedLoad, check_load_id, staged_handle
 from omnigraph_sql.writes.operation import Provenance
-from omnigraph_sql.writes.protocol import execute
+from omnigraph_sql.writes.protocol import Review, execute
 from omnigraph_sql.writes.readers import PlacedTable, check_table, type_named
 from omnigraph_sql.writes.readers.tables import ROWS
 
@@ -158,7 +159,13 @@ def abort_table(store: GraphStore, table: DistributedTable, *, whole: bool) -> N
         remove_files(store, notes)
 
 
-def publish_remote(store: GraphStore, load_id: str, provenance: Provenance, rejects: Rejects | None = None) -> LoadResult:
+def publish_remote(
+    store: GraphStore,
+    load_id: str,
+    provenance: Provenance,
+    rejects: Rejects | None = None,
+    review: Review = None,
+) -> LoadResult:
     """Check and publish everything that was written under an id as one commit; once, however often it is called."""
     keyed = replace(provenance, idempotency_key=provenance.idempotency_key or key_of(load_id))
     tables = _tables(store, load_id)
@@ -177,8 +184,8 @@ def publish_remote(store: GraphStore, load_id: str, provenance: Provenance, reje
     try:
         with Workspace() as workspace:
             prepare = prepare_incoming(store, incoming, workspace, mode=first.mode, branch=first.branch)
-            outcome = execute(store, first.branch, prepare, keyed)
-    except (ValidationFailed, KeyConflict, BadRequest, NotFound):
+            outcome = execute(store, first.branch, prepare, keyed, review=review)
+    except (ValidationFailed, KeyConflict, BadRequest, NotFound, DataTestFailed):
         store.objects.delete(f"{STAGED}/{load_id}/{_PUBLISHING}")  # raised before anything was touched
         raise
     failpoints.hit("remote.after_publish")

@@ -46,7 +46,7 @@ from omnigraph_sql.writes.load.edge_identity import MergeTarget, merge_identifie
 from omnigraph_sql.writes.load.rejects import Rejects
 from omnigraph_sql.writes.load.spool import Spool, Workspace
 from omnigraph_sql.writes.operation import Append, Merge, Overwrite, PreparedWrite, Provenance, TableWrite
-from omnigraph_sql.writes.protocol import execute, find_replay
+from omnigraph_sql.writes.protocol import Review, execute, find_replay
 from omnigraph_sql.writes.readers import TableBatch
 from omnigraph_sql.writes.readers.model import Counted, RecordPlaces
 
@@ -143,7 +143,13 @@ def check_mode(mode: str) -> LoadMode:
 
 
 def load(
-    store: GraphStore, data: LoadInput, *, mode: str, branch: str = "main", provenance: Provenance | None = None
+    store: GraphStore,
+    data: LoadInput,
+    *,
+    mode: str,
+    branch: str = "main",
+    provenance: Provenance | None = None,
+    review: Review = None,
 ) -> LoadResult:
     """Load typed batches; of a load whose key was published before none is read."""
     provenance = provenance or Provenance("Load")
@@ -152,7 +158,7 @@ def load(
         return LoadResult(branch=branch, mode=check_mode(mode), nodes={}, edges={}, commit=commit, replayed=True)
     with Workspace() as workspace:
         prepare = prepare_load(store, data, workspace, mode=mode, branch=branch)
-        outcome = execute(store, branch, prepare, provenance)
+        outcome = execute(store, branch, prepare, provenance, review=review)
     return replace(outcome.result, commit=outcome.commit, replayed=outcome.replayed)
 
 
@@ -280,7 +286,7 @@ def _prepare(
         warnings=merge.warnings(),
     )
     writes = tuple(write for key in tables if (write := _write(snapshot, image.deltas[key], mode)) is not None)
-    return PreparedWrite(writes, frozenset(image.read), counted)
+    return PreparedWrite(writes=writes, reads=frozenset(image.read), result=counted)
 
 
 def _deltas(tables: Mapping[str, TableRows], mode: LoadMode) -> dict[str, TableDelta]:

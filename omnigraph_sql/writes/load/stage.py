@@ -21,7 +21,7 @@ from omnigraph_sql.writes.operation import (
     TableWrite,
     WriteOutcome,
 )
-from omnigraph_sql.writes.protocol import publish_attempt, published_before
+from omnigraph_sql.writes.protocol import Review, publish_attempt, published_before
 from omnigraph_sql.writes.stage import stage_tables
 
 Step = Literal["read", "validate", "stage"]
@@ -93,7 +93,9 @@ def _table(store: GraphStore, load_id: str, attempt: Attempt[LoadResult], write:
     return StagedTable(write.table_key, operation_of(write), write.rows.num_rows, None, name)
 
 
-def publish_staged(store: GraphStore, staged: StagedLoad, provenance: Provenance | None = None) -> WriteOutcome[LoadResult]:
+def publish_staged(
+    store: GraphStore, staged: StagedLoad, provenance: Provenance | None = None, review: Review = None
+) -> WriteOutcome[LoadResult]:
     """Make a staged load visible. It must still stand on the snapshot it was validated against."""
     snapshot = base_snapshot(store, staged)
     provenance = provenance or staged.provenance
@@ -107,7 +109,7 @@ def publish_staged(store: GraphStore, staged: StagedLoad, provenance: Provenance
         warnings=staged.warnings,
     )
     writes = tuple(StagedBefore(table.table_key) for table in staged.tables)
-    base = Attempt(snapshot, PreparedWrite(writes, frozenset(staged.reads), result))
+    base = Attempt(snapshot, PreparedWrite(writes=writes, reads=frozenset(staged.reads), result=result))
     # Rows that wait outside of tables are gone after the first publish: look first whether this is a repetition.
     commit = published_before(store, staged.branch, base, provenance)
     if commit is not None:
@@ -117,7 +119,7 @@ def publish_staged(store: GraphStore, staged: StagedLoad, provenance: Provenance
             attempt = own_attempt(store, staged, base, workspace)
         else:
             attempt = foreign_attempt(store, staged, snapshot, workspace)
-        outcome = publish_attempt(store, staged.branch, attempt, provenance)
+        outcome = publish_attempt(store, staged.branch, attempt, provenance, review)
     if not staged.is_own:
         discard_written(store, staged)
     store.objects.delete_prefix(f"{STAGED}/{staged.load_id}")

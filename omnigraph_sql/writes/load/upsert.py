@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.id_lookup import positions_of_ids
 from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.storage.version_difference import rows_at
 from omnigraph_sql.writes.checks.pending_graph import TableRows, plain, probe
 from omnigraph_sql.writes.distributed.parts import PartRows
 from omnigraph_sql.writes.load.spool import Workspace, divide, part_count
@@ -38,6 +40,26 @@ def stage_upsert(storage: TableStorage, handle: SnapshotHandle, rows: TableRows,
             met = _met(mine.table(), theirs.table())
             stage.change(met.changed, plain(met.replaced.column("_rowid")), plain(met.replaced.column("_rowaddr")))
             stage.add(met.added)
+    return stage.finish(operation_id)
+
+
+def stage_few(storage: TableStorage, handle: SnapshotHandle, rows: pa.Table, operation_id: str) -> StagedHandle:
+    """As `stage_upsert`, of rows that are looked up one by one."""
+    met = merge_rows(storage, handle, storage.count(handle), rows)
+    stage = storage.stage_rows(handle)
+    stage.change(met.changed, plain(met.replaced.column("_rowid")), plain(met.replaced.column("_rowaddr")))
+    stage.add(met.added)
+    return stage.finish(operation_id)
+
+
+def stage_removal(storage: TableStorage, handle: SnapshotHandle, ids: pa.Array, operation_id: str) -> StagedHandle:
+    """Remove the rows with these ids."""
+    positions = positions_of_ids(storage, handle, ids)
+    if positions is None:
+        return storage.stage_delete(handle, ids, operation_id)
+    stage = storage.stage_rows(handle)
+    for batch in rows_at(storage, handle, ["_rowaddr"], positions):
+        stage.remove(batch.column(0))
     return stage.finish(operation_id)
 
 

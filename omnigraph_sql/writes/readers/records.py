@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_compiler import Catalog
+from omnigraph_sql.history.bundles import BundleHeader, is_header, read_header, require_complete
 from omnigraph_sql.writes.readers.block_parser import BlockParser, Lines
 from omnigraph_sql.writes.readers.layout import Layout, LayoutPart, Layouts, to_batch
 from omnigraph_sql.writes.readers.line_parser import FaultyRecord, RecordRows, is_skipped, read_line
@@ -35,6 +37,7 @@ def read_records(
     batch_bytes: int = 32 << 20,
     limits: ReaderLimits = DEFAULT_LIMITS,
     computes: bool = False,
+    on_header: Callable[[BundleHeader], None] | None = None,
 ) -> Iterator[TableBatch]:
     """The records of a source as batches of table rows.
 
@@ -45,13 +48,31 @@ def read_records(
     The first faulty record raises `BadRequest` (no record of the required shape), `ValidationFailed` (a value its property
     cannot hold) or `ResourceLimit`. With `on_reject` faulty records are reported and left out instead. With `computes`,
     vectors that are computed later may be left out.
+
+    `on_header` gets the header of a bundle before any record is read; without it, the header is a faulty record. A bundle
+    without faulty records must have as many as its header says.
     """
     source = record_source(source)
     faults = Faults(source_name(source), Counted("line"), on_reject)
     reader = RecordReader(catalog, faults, limits, computes=computes, batch_bytes=batch_bytes)
+    header: BundleHeader | None = None
+    rows: Counter[str] = Counter()
     for block in blocks(source, min(max(batch_bytes, 1), _LARGEST_BLOCK), limits, faults):
-        for batch in reader.read(block):
+        records = block
+        if on_header is not None and block.first_line == 1 and is_header(block.data):
+            header, records = _split(block)
+            on_header(header)
+        for batch in reader.read(records):
+            rows[batch.table_key] += batch.rows.num_rows
             yield replace(batch, source=faults.source)
+    if header is not None and on_reject is None:
+        require_complete(header, rows)
+
+
+def _split(block: Block) -> tuple[BundleHeader, Block]:
+    """The header of a bundle, and its first block with an empty line in the place of the header."""
+    end = block.data.index(b"\n")
+    return read_header(block.data[:end]), Block(block.data[end:], block.first_line)
 
 
 class RecordReader:

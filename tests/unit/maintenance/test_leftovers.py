@@ -193,7 +193,7 @@ def test_a_staged_load_older_than_the_grace_is_gone_and_says_so(graph: og.Graph,
     age(root, 8, "nodes/*/data/*", "nodes/*/_deletions/*")
     removed = of(graph.cleanup(keep=10)).files_removed
 
-    assert removed == 2
+    assert removed == 3
     with pytest.raises(errors.NotFound, match=r"the staged rows .* are gone") as gone:
         graph.publish(staged)
     assert gone.value.hint == "stage the load again"

@@ -81,3 +81,22 @@ def test_later_rows_are_found_and_deleted_ones_are_not(graph: og.Graph, vectors:
     assert 17 not in asked(graph, ALL, vectors[17])
     graph.mutate(text, params={"n": 18, "v": vectors[17].tolist()})
     assert next(iter(asked(graph, ALL, vectors[17]).items())) == (18, 0.0)
+
+
+def test_rows_of_a_folding_write_are_found(graph: og.Graph) -> None:
+    text = "query q($n: I32, $v: Vector(8)) { insert Point { n: $n, v: $v } }"
+    for number in range(40):  # enough for small fragments to be folded
+        graph.mutate(text, params={"n": COUNT + number, "v": np.full(WIDTH, 9.0 + number, np.float32).tolist()})
+    for number in (0, 20, 39):
+        nearest = asked(graph, ALL, np.full(WIDTH, 9.0 + number, np.float32))
+        assert next(iter(nearest.items())) == (COUNT + number, 0.0)
+
+
+def test_rows_of_an_upsert_larger_than_memory_are_found(
+    graph: og.Graph, vectors: npt.NDArray[np.float32], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_LOAD_MEMORY", "0")
+    moved = pa.FixedSizeListArray.from_arrays(pa.array((vectors[:2000] + 50).ravel()), WIDTH)
+    graph.load({"Point": pa.table({"n": pa.array(range(2000), pa.int32()), "v": moved})}, mode="merge")
+    for number in (3, 1999):
+        assert next(iter(asked(graph, ALL, vectors[number] + np.float32(50)))) == number
