@@ -250,9 +250,9 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
 }
 _READS = {
     "answer", "attach", "baseline", "branch_infos", "branches", "changes", "commit", "commit_changes", "commits",
-    "damaged_branches", "datafusion", "diff", "duckdb", "entity_at", "entity_history", "explain", "export", "foreign", "history_of", "published",
-    "query", "recoveries", "register", "result_schema", "snapshot", "sql", "tags", "unregister", "use_checks", "use_project",
-    "use_queries",
+    "damaged_branches", "datafusion", "diff", "duckdb", "entity_at", "entity_history", "explain", "export", "foreign",
+    "history_of", "published", "query", "recoveries", "register", "result_schema", "snapshot", "sql", "tags",
+    "unregister", "use_checks", "use_project", "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {
     "append": lambda world: {**_notes(world), "data": world.table()},
