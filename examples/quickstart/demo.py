@@ -46,6 +46,7 @@ ogsql query /tmp/harbour within_reach --query harbour.gq --params '{"from": "NLR
 ogsql ensure-indices /tmp/harbour
 ogsql explain /tmp/harbour within_reach --query harbour.gq --params '{"from": "NLRTM", "draught": 9.0}' --analyze
 diff <(ogsql export /tmp/harbour) <(ogsql export /tmp/harbour --branch survey)
+ogsql branch merge /tmp/harbour survey --as ada --message "survey of March"
 """
 
 
@@ -136,6 +137,7 @@ def store(directory: Path) -> None:
             print(f"    {name:<8}{rows:>4}")
         change(graph)
         ask(graph)
+        merge(graph)
 
 
 def change(graph: omnigraph_sql.Graph) -> None:
@@ -176,6 +178,20 @@ def ask(graph: omnigraph_sql.Graph) -> None:
     print("\n    how `within_reach` runs, with the rows and the time of each step:\n")
     explained = graph.explain(queries, "within_reach", {"from": "NLRTM", "draught": 9.0}, analyze=True)
     indented("\n".join(explained.steps.lines()))
+
+
+def merge(graph: omnigraph_sql.Graph) -> None:
+    title("9. Merge the branch, and decide a conflict")
+    queries = read("harbour.gq")
+    dredged = {"code": "DEHAM", "depth": 15.9, "opened": "1189-05-07", "tags": ["container", "tidal"], "notes": None}
+    graph.mutate(queries, "survey_port", dredged, actor="ada")
+    for conflict in graph.merge("survey", dry_run=True).conflicts:
+        ours, theirs = (side["depth"] for side in (conflict.ours, conflict.theirs))
+        print(f"    {conflict.kind} of {conflict.type_name} {conflict.id}: depth is {ours} on main, {theirs} on the branch")
+    merged = graph.merge("survey", actor="ada", message="survey of March", resolve={("Port", "DEHAM"): "theirs"})
+    for key, counts in merged.changes.items():
+        print(f"    {key:<12}  +{counts.inserts} ~{counts.updates} -{counts.deletes}")
+    print(f"    {merged.outcome}: commit {merged.commit.graph_commit_id}, a child of both heads")
 
 
 def keyed(record: str) -> tuple[tuple[str, str], str]:

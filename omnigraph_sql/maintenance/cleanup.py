@@ -7,18 +7,19 @@ safe to remove at the start stay so; tags and branches that were made since are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from omnigraph_sql import failpoints
-from omnigraph_sql.errors import Conflict, OmnigraphError, RecoveryRequired
+from omnigraph_sql.errors import Conflict, NotFound, OmnigraphError, RecoveryRequired, VersionReclaimed
+from omnigraph_sql.history.merge_base import branch_bases
 from omnigraph_sql.maintenance.leftovers import StagedLoadUse, discard_staged, staged_loads, unneeded_files
 from omnigraph_sql.maintenance.retention import LiveVersions, RetentionPolicy, staging_grace
 from omnigraph_sql.manifest.coordinator import MAIN
-from omnigraph_sql.manifest.snapshot import Entry
+from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.storage.derived_files import DIRECTORY as DERIVED
 from omnigraph_sql.storage.error_translation import START_OVER
@@ -172,9 +173,24 @@ def _live_versions(store: GraphStore) -> LiveVersions:
         incarnations = {snapshot.branch: snapshot.incarnation for snapshot in snapshots}
         if {branch: coordinator.incarnation(branch) for branch in coordinator.branches()} == incarnations:
             main = next(snapshot for snapshot in snapshots if snapshot.branch == MAIN)
-            return LiveVersions(tuple(snapshots), {tag: coordinator.at_tag(tag) for tag in main.tags.values()})
+            return LiveVersions(
+                tuple(snapshots),
+                {tag: coordinator.at_tag(tag) for tag in main.tags.values()},
+                tuple(_merge_bases(store, snapshots)),
+            )
     text = "branches are created and deleted too fast to read what they show: nothing was removed"
     raise Conflict(text, reason="contention", hint="try again")
+
+
+def _merge_bases(store: GraphStore, snapshots: Sequence[Snapshot]) -> Iterator[Snapshot]:
+    """The states that merges between branches start from, as far as they can be read."""
+    commits = store.coordinator.journal.commits()
+    heads = {snapshot.commit_id for snapshot in snapshots}
+    for commit_id in sorted(branch_bases(commits, heads) - heads):
+        try:
+            yield store.coordinator.at_commit(commit_id)
+        except (NotFound, VersionReclaimed):
+            continue  # its branch is gone
 
 
 def _require_heads(store: GraphStore, live: LiveVersions, *, dry_run: bool) -> None:
@@ -333,7 +349,8 @@ def _outdated(run: _Run, table: Survey, branch: str | None) -> set[int]:
         text = f"version {lost[0]} of {table.path} is named by the tag `{tagged[lost[0]]}`, and is gone: nothing was removed"
         hint = "restore the directory of the table from a copy of the graph, or delete the tag"
         raise Conflict(text, reason="damaged", hint=hint)
-    oldest = min({*pins, *table.pinned.get(branch, ()), max(versions)})
+    bases = run.live.merge_bases(table.path).get(branch, set()) & versions
+    oldest = min({*pins, *bases, *table.pinned.get(branch, ()), max(versions)})
     outdated = run.policy.outdated(set(versions), run.started, lambda: made_at(run.store.storage, table.path, branch))
     return {version for version in outdated if version < oldest and version not in tagged}
 

@@ -88,11 +88,13 @@ def staging_grace() -> timedelta:
 
 @dataclass(frozen=True)
 class LiveVersions:
-    """The table versions that the branches of a graph show, and those that its tags name."""
+    """The table versions that branches show, that tags name, and that merges between branches start from."""
 
     snapshots: tuple[Snapshot, ...]
     tagged: Mapping[Tag, Snapshot] = field(default_factory=dict)
     """The states of the tags."""
+    bases: tuple[Snapshot, ...] = ()
+    """States that merges between branches will compare both sides with."""
 
     @property
     def keys(self) -> dict[str, str]:
@@ -127,3 +129,12 @@ class LiveVersions:
                 if entry.path == path:
                     pins.setdefault(entry.branch, set())
         return pins
+
+    def merge_bases(self, path: str) -> dict[str | None, set[int]]:
+        """Return the versions of a table that merges start from, by table branch. They may be gone."""
+        versions: dict[str | None, set[int]] = {}
+        for snapshot in self.bases:
+            for entry in snapshot.entries.values():
+                if entry.path == path:
+                    versions.setdefault(entry.branch, set()).add(entry.version)
+        return versions

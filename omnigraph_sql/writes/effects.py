@@ -46,6 +46,8 @@ def commit(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Prov
         failpoints.hit("write.post_sidecar_pre_effect")
         updates = [_effect(store, sidecar, attempt, write) for write in _ordered(attempt)]
         failpoints.hit("write.post_effects_pre_publish")
+        if _is_merge(sidecar):
+            failpoints.hit("merge.post_effects_pre_publish")
         effects.published = published = _publish(store, sidecar, updates)
         if published.commit.graph_commit_id != sidecar.intent.graph_commit_id:
             # Another process has published the idempotency key: its commit stands, ours is undone.
@@ -162,6 +164,8 @@ def _new_table(store: GraphStore, snapshot: Snapshot, write: TableWrite, fork: s
 
 def _effect(store: GraphStore, sidecar: Sidecar, attempt: Attempt[T], write: TableWrite) -> PointerUpdate:
     """Move the head of one table."""
+    if _is_merge(sidecar) and write.table_key != sidecar.tables[0].table_key:
+        failpoints.hit("merge.between_tables")
     _claim(store, sidecar)
     table = next(candidate for candidate in sidecar.tables if candidate.table_key == write.table_key)
     if table.fork_from is not None:
@@ -179,6 +183,11 @@ def _effect(store: GraphStore, sidecar: Sidecar, attempt: Attempt[T], write: Tab
     failpoints.hit("write.post_table_commit")
     state = store.storage.state(new, made_by=staged)
     return PointerUpdate(write.table_key, state.version, table.table_branch, state.row_count, state.transaction_uuid)
+
+
+def _is_merge(sidecar: Sidecar) -> bool:
+    """True for merges, and for those whose base was chosen."""
+    return sidecar.writer_kind in ("BranchMerge", "Revert", "CherryPick", "Restore")
 
 
 def _claim(store: GraphStore, sidecar: Sidecar) -> None:

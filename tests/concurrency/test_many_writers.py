@@ -12,7 +12,7 @@ import pytest
 import omnigraph_sql as og
 from tests.concurrency.workers import Team, Worker, team
 from tests.crash.world import assert_settled, edge, names, node, rows, sidecars
-from tests.simulation.model import SCHEMA
+from tests.simulation.state import SCHEMA
 from tests.stores import Place, patient, repetitions
 
 

@@ -5,7 +5,7 @@ import pytest
 import omnigraph_sql as og
 from omnigraph_sql.errors import ExpectedVersionMismatch
 from tests.crash.world import assert_settled, edge, node, rows
-from tests.simulation.model import SCHEMA
+from tests.simulation.state import SCHEMA
 from tests.stores import Place
 
 

@@ -85,7 +85,8 @@ def observe(graph: og.Graph) -> dict[str, Any]:
 
 def _observe(graph: og.Graph, branch: str) -> dict[str, Any]:
     snapshot = graph.snapshot(branch=branch)
-    found: dict[str, Any] = {"rows": world.rows(graph, branch), "schemas": schemas(snapshot)}
+    merges = sum(commit.merged_parent_commit_id is not None for commit in graph.commits(branch))
+    found: dict[str, Any] = {"rows": world.rows(graph, branch), "schemas": schemas(snapshot), "merges": merges}
     for each in relations(snapshot):
         found[each.table_key] = each.definition or _table_rows(Path(graph.uri), snapshot.entry(each.table_key))
     return found

@@ -117,6 +117,14 @@ def on_own_draft(root: Path) -> None:
     OPERATIONS["first_touch_many"](og.connect(root))
 
 
+def behind(root: Path) -> None:
+    """A branch that has changed one table, and is behind main in the others."""
+    graph = seeded(root)
+    graph.create_branch("draft")
+    graph.load([edge("Knows", "bob", "ann", id="k2")], mode="append", branch="draft")
+    graph.load([node("Person", name="cleo"), node("Team", slug="blue")], mode="append")
+
+
 def with_orders(root: Path) -> None:
     tables = seeded(root).tables()
     tables.create_table("main", "orders", ORDERS)
@@ -275,6 +283,12 @@ WRITERS: dict[str, Writer] = {
         unseen=True,
         litters=True,
     ),
+    "branch_merge": Writer(OPERATIONS["branch_merge"], world.diverged),
+    "branch_merge_down": Writer(OPERATIONS["branch_merge_down"], world.diverged),
+    "branch_merge_by_pointer": Writer(lambda graph: graph.merge("main", "draft", actor="op"), behind),
+    "revert": Writer(OPERATIONS["revert"], world.diverged),
+    "pick": Writer(OPERATIONS["pick"], world.diverged),
+    "restore": Writer(OPERATIONS["restore"], world.diverged),
     "recover_back": Writer(
         og.connect, half_done("append_many", "write.post_table_commit@2"), recovered(visible=False), itself
     ),
@@ -292,5 +306,23 @@ WRITERS: dict[str, Writer] = {
         half_done("first_touch_many", "write.post_effects_pre_publish", on_draft),
         recovered(visible=True),
         itself,
+    ),
+    "recover_merge_back": Writer(
+        og.connect, half_done("branch_merge", "merge.between_tables@2", world.diverged), recovered(visible=False), itself
+    ),
+    "recover_merge_forward": Writer(
+        og.connect,
+        half_done("branch_merge", "merge.post_effects_pre_publish", world.diverged),
+        recovered(visible=True),
+        itself,
+    ),
+    "recover_merge_down_back": Writer(
+        og.connect,
+        half_done("branch_merge_down", "merge.between_tables", world.diverged),
+        recovered(visible=False),
+        itself,
+    ),
+    "recover_revert_forward": Writer(
+        og.connect, half_done("revert", "merge.post_effects_pre_publish", world.diverged), recovered(visible=True), itself
     ),
 }

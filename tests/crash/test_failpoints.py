@@ -150,6 +150,9 @@ ELSEWHERE = {
     "cleanup.table_gc",
     "cleanup.after_note",
     "tag.before_merge",
+    "merge.post_authority_capture",
+    "merge.between_tables",
+    "merge.post_effects_pre_publish",
 }
 """Failpoints with tests of their own, below or in the files beside and under tests/invariants, pipeline and spark."""
 

@@ -3,6 +3,8 @@
 import pickle
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,8 +14,9 @@ import omnigraph_sql as og
 from tests import stores
 from tests.concurrency.workers import Team, Worker, team
 from tests.simulation.drawing import draw
-from tests.simulation.engine import observe
-from tests.simulation.model import SCHEMA, Model, Operation, Refused
+from tests.simulation.engine import caught_up, observe, undone
+from tests.simulation.model import Merge, Model, Operation
+from tests.simulation.state import SCHEMA, Refused
 from tests.stores import Place
 
 WRITES = 8
@@ -44,26 +47,25 @@ def replayed(model: Model, seed: int, said: Iterable[str]) -> tuple[Model, Opera
 
 
 def possible(model: Model, under_way: Operation | None) -> list[Model]:
-    if under_way is None:
-        return [model]
-    try:
-        return [model, model.after(under_way)]
-    except Refused:
-        return [model]
+    """The model before and after an operation; a merge is done before it deletes its source."""
+    parts = [] if under_way is None else [under_way]
+    if isinstance(under_way, Merge) and under_way.delete:
+        parts.insert(0, replace(under_way, delete=False))
+    models = [model]
+    for part in parts:
+        with suppress(Refused):
+            models.append(model.after(part))
+    return models
 
 
 def settled(root: Place, models: list[Model], what: str) -> Model:
     """The model that the reopened graph shows."""
     graph = og.connect(root)
     found = {branch: observe(graph, branch) for branch in graph.branches()}
-    matching = [each for each in models if each.branches == found]
+    matching = [each for each in models if each.branches == found and undone(graph, each) is not None]
     assert matching, f"{what}: the graph shows {found}, expected one of {[each.branches for each in models]}"
     assert graph.recoveries()["pending"] == []
-    for branch in graph.branches():
-        history = graph.commits(branch)
-        parents = [commit.parent_commit_id for commit in history]
-        assert parents == [*(commit.graph_commit_id for commit in history[1:]), None], f"{what}: {branch} is not one chain"
-    return matching[-1]
+    return caught_up(graph, matching[-1])
 
 
 def await_death(writer: Worker, random: Random) -> None:

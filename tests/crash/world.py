@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import omnigraph_sql as og
@@ -225,14 +226,24 @@ def _assert_journal(graph: og.Graph) -> None:
     actors = {row["graph_commit_id"]: row["actor_id"] for row in log(root, "_graph_commit_actors.lance")}
     assert actors == {row["graph_commit_id"]: row["actor_id"] for row in recorded if row["actor_id"] is not None}
     on_main = {row["graph_commit_id"] for row in recorded if row["manifest_branch"] is None}
-    assert on_main == {commit.graph_commit_id for commit in graph.commits()}, "a commit fell out of the history of main"
+    assert on_main == set(first_parents(graph)), "a commit fell out of the history of main"
     for branch in graph.branches():
         intent = graph.snapshot(branch=branch).head
         assert intent is not None
         assert intent.graph_commit_id in known, f"the journal lacks the head of {branch}"
-        history = graph.commits(branch)
-        parents = [commit.parent_commit_id for commit in history]
-        assert parents == [*(commit.graph_commit_id for commit in history[1:]), None], f"{branch} is not one chain"
+        history = [commit.graph_commit_id for commit in graph.commits(branch)]
+        line = first_parents(graph, branch)
+        assert [commit_id for commit_id in history if commit_id in set(line)] == line, f"{branch} is not one chain"
+        assert set(history) <= known.keys()
+
+
+def first_parents(graph: og.Graph, branch: str = "main") -> list[str]:
+    """The ids of the commits that were made one after the other on a branch and on those that it came from."""
+    parents = {commit.graph_commit_id: commit.parent_commit_id for commit in graph.commits(branch)}
+    line = [graph.snapshot(branch=branch).commit_id]
+    while (parent := parents[line[-1]]) is not None:
+        line.append(parent)
+    return line
 
 
 def reopened(root: Place) -> og.Graph:
@@ -311,8 +322,47 @@ OPERATIONS: dict[str, Callable[[og.Graph], object]] = {
     "tag": lambda graph: graph.tag("v1", actor="op"),
     "delete_tag": lambda graph: graph.delete_tag("v0"),
     "branch_from_the_past": lambda graph: graph.create_branch("new", "main@1"),
+    "branch_merge": lambda graph: graph.merge("draft", actor="op", message="both"),
+    "branch_merge_down": lambda graph: graph.merge("main", "draft", actor="op", message="both"),
+    "revert": lambda graph: graph.revert(commit_called(graph, "mistake"), actor="op"),
+    "pick": lambda graph: graph.cherry_pick(commit_called(graph, "wanted", "draft"), actor="op"),
+    "restore": lambda graph: graph.restore(commit_called(graph, "seed"), actor="op"),
     "stubborn": lambda graph: stubborn(graph, OPERATIONS["many"]),
 }
+
+
+def commit_called(graph: og.Graph, message: str, branch: str = "main") -> str:
+    """The newest commit of a branch with a message."""
+    return next(commit.graph_commit_id for commit in graph.commits(branch) if commit.message == message)
+
+
+def diverged(root: Place) -> og.Graph:
+    """Main and a branch, each with changes of its own in every table, and with a table, a view and a schema."""
+    graph = og.init(root, SCHEMA, actor=ACTOR)
+    graph.tables().create_table("main", "orders", pa.table({"n": [1, 2]}))
+    graph.load(SEED, mode="append", message="seed")
+    graph.create_branch("draft")
+    wanted = [
+        node("Person", name="ann", age=31),
+        node("Person", name="cleo"),
+        node("Team", slug="blue"),
+        edge("Knows", "cleo", "ann", id="k2"),
+        edge("Member", "cleo", "blue", id="m2"),
+    ]
+    graph.load(wanted, mode="merge", branch="draft", message="wanted")
+    drafts = graph.tables("draft")
+    drafts.append("main", "orders", pa.table({"n": [3]}))
+    drafts.create_table("staging", "fees", pa.table({"n": [7]}))
+    drafts.define_view("main", "seen", "select 1 as n", dialect="duckdb", columns=["n"])
+    mistake = [
+        node("Person", name="bob", age=41),
+        node("Person", name="dora"),
+        node("Team", slug="green"),
+        edge("Knows", "dora", "ann", id="k3", since=1),
+        edge("Member", "dora", "green", id="m3"),
+    ]
+    graph.load(mistake, mode="merge", message="mistake")
+    return graph
 
 
 def stubborn(graph: og.Graph, operation: Callable[[og.Graph], object]) -> None:

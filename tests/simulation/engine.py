@@ -9,11 +9,12 @@ import lance
 import pyarrow as pa
 
 import omnigraph_sql as og
+from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import relations
 from tests.crash.world import place_of
+from tests.simulation.merging import Decisions
 from tests.simulation.model import (
     AppendRows,
-    Branch,
     CreateBranch,
     CreateTable,
     DefineView,
@@ -22,12 +23,17 @@ from tests.simulation.model import (
     Drop,
     Insert,
     Load,
+    Merge,
+    Model,
     Operation,
+    Pick,
     Remove,
     Rename,
+    Restore,
+    Revert,
     SetAge,
-    empty,
 )
+from tests.simulation.state import Branch, empty
 from tests.stores import Place
 
 INSERT = "query q($name: String, $age: I32?) { insert Person { name: $name, age: $age } }"
@@ -52,9 +58,55 @@ def perform(graph: og.Graph, operation: Operation) -> str | None:
             graph.create_branch(name, base)
         case DeleteBranch(name):
             graph.delete_branch(name)
+        case Merge(source, branch, decisions, delete):
+            return _id(graph.merge(source, branch, resolve=_resolve(decisions), delete_source=delete).commit)
+        case Revert(branch, back, decisions):
+            commit = chain(graph, branch)[back].graph_commit_id
+            return _id(graph.revert(commit, branch=branch, resolve=_resolve(decisions)).commit)
+        case Pick(source, back, branch, decisions):
+            commit = chain(graph, source)[back].graph_commit_id
+            return _id(graph.cherry_pick(commit, branch=branch, resolve=_resolve(decisions)).commit)
+        case Restore(source, back, branch):
+            return _id(graph.restore(chain(graph, source)[back].graph_commit_id, branch=branch).commit)
         case _:
             return _id(_perform_relational(graph, operation))
     return None
+
+
+def _resolve(decisions: Decisions) -> dict[Any, str] | None:
+    return dict(decisions) or None
+
+
+def chain(graph: og.Graph, branch: str) -> list[Commit]:
+    """The commits of a branch from its head down, over first parents."""
+    commits = {commit.graph_commit_id: commit for commit in graph.commits(branch)}
+    commit = commits[graph.snapshot(branch=branch).commit_id]
+    line = [commit]
+    while commit.parent_commit_id is not None:
+        commit = commits[commit.parent_commit_id]
+        line.append(commit)
+    return line
+
+
+def undone(graph: og.Graph, model: Model) -> list[str] | None:
+    """The branches to which recovery has added commits, by which it undid what a crash left; None if there are others."""
+    branches = []
+    for branch in model.branches:
+        line = chain(graph, branch)
+        more = len(line) - len(model.chain(branch))
+        if more < 0 or not all((commit.message or "").startswith("undo of ") for commit in line[:more]):
+            return None
+        branches += [branch] * more
+    return branches
+
+
+def caught_up(graph: og.Graph, model: Model) -> Model:
+    """The model with the commits by which recovery has undone what a crash left."""
+    branches = undone(graph, model)
+    assert branches is not None, "there are other commits than the model has"
+    for branch in branches:
+        model = model.restated(branch)
+    return model
 
 
 def _perform_relational(graph: og.Graph, operation: Operation) -> Any:

@@ -6,30 +6,12 @@ A branch is a dict from type or `relations` to what is there. Nothing here knows
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnigraph_sql.choices import LoadMode
-
-SCHEMA = """
-node Person { name: String @key  age: I32? }
-node Team { slug: String @key }
-edge Knows: Person -> Person
-edge Member: Person -> Team @card(0..2)
-"""
-NODES = ("Person", "Team")
-ENDS = {"Knows": ("Person", "Person"), "Member": ("Person", "Team")}
-MEMBERSHIPS = 2
-
-Branch = dict[str, dict[str, Any]]
-
-
-class Refused(Exception):
-    """An operation that must fail, with the kinds of errors it may fail with."""
-
-    def __init__(self, *kinds: str) -> None:
-        super().__init__(*kinds)
-        self.kinds = set(kinds)
+from tests.simulation.merging import Decisions, merged
+from tests.simulation.state import ENDS, MEMBERSHIPS, Branch, Refused, empty
 
 
 @dataclass(frozen=True)
@@ -132,47 +114,110 @@ class Drop:
     name: str
 
 
-Operation = (
-    Load
-    | Insert
-    | SetAge
-    | Remove
-    | CreateBranch
-    | DeleteBranch
-    | CreateTable
-    | AppendRows
-    | DeleteRows
-    | DefineView
-    | Rename
-    | Drop
-)
+@dataclass(frozen=True)
+class Merge:
+    """Merges a branch, with decisions: by a type and an id, by a kind of conflict, by a type, or `*` for all."""
+
+    source: str
+    branch: str
+    decisions: Decisions = ()
+    delete: bool = False
 
 
-def empty() -> Branch:
-    return {name: {} for name in (*NODES, *ENDS, "relations")}
+@dataclass(frozen=True)
+class Revert:
+    """Takes back a commit: the one so many steps below the head of a branch."""
+
+    branch: str
+    back: int
+    decisions: Decisions = ()
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Applies the commit so many steps below the head of another branch."""
+
+    source: str
+    back: int
+    branch: str
+    decisions: Decisions = ()
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Gives a branch the rows that another one had after the commit so many steps below its head."""
+
+    source: str
+    back: int
+    branch: str
+
+
+Change = Load | Insert | SetAge | Remove | CreateTable | AppendRows | DeleteRows | DefineView | Rename | Drop
+"""A change of the rows or relations of one branch."""
+Operation = Change | CreateBranch | DeleteBranch | Merge | Revert | Pick | Restore
+
+
+@dataclass(frozen=True)
+class Published:
+    """A commit: the state that it made, the commits that it stands on, and its branch."""
+
+    state: Branch
+    parents: tuple[int, ...]
+    on: int | None
+    """The incarnation of its branch; None for main."""
 
 
 @dataclass
 class Model:
-    """What every branch shows, and which branch it was made from."""
+    """What every branch shows, which branch it was made from, and the commits behind it."""
 
     branches: dict[str, Branch] = field(default_factory=lambda: {"main": empty()})
     parents: dict[str, str] = field(default_factory=dict)
+    commits: tuple[Published, ...] = (Published(empty(), (), None),)
+    """All commits; a later one has a higher number."""
+    heads: dict[str, int] = field(default_factory=lambda: {"main": 0})
+    births: dict[str, int] = field(default_factory=dict)
+    """Which incarnation each branch is."""
+    born: int = 0
 
     def after(self, operation: Operation) -> Model:
         """The model once the operation is done; `Refused` when it must fail."""
-        new = Model(copy.deepcopy(self.branches), dict(self.parents))
+        new = replace(
+            self,
+            branches=copy.deepcopy(self.branches),
+            parents=dict(self.parents),
+            heads=dict(self.heads),
+            births=dict(self.births),
+        )
         match operation:
             case CreateBranch():
                 new._create_branch(operation)
             case DeleteBranch():
                 new._delete_branch(operation)
+            case Merge():
+                new._merge(operation)
+            case Revert() | Pick() | Restore():
+                new._replay(operation)
             case _:
                 branch = new.branches.get(operation.branch)
                 if branch is None:
                     raise Refused("NotFound")
-                _change(branch, operation)
+                if _change(branch, operation):
+                    new._publish(operation.branch)
         return new
+
+    def restated(self, branch: str) -> Model:
+        """The model with a commit that changes nothing, such as the undo of a crashed write."""
+        new = replace(self, heads=dict(self.heads))
+        new._publish(branch)
+        return new
+
+    def chain(self, branch: str) -> list[int]:
+        """The commits of a branch from its head down, over first parents."""
+        numbers = [self.heads[branch]]
+        while self.commits[numbers[-1]].parents:
+            numbers.append(self.commits[numbers[-1]].parents[0])
+        return numbers
 
     def tables_of(self, operation: Operation) -> int:
         """How many tables an operation moves."""
@@ -190,6 +235,11 @@ class Model:
             case _:
                 return 0
 
+    def _publish(self, branch: str, *merged: int) -> None:
+        commit = Published(copy.deepcopy(self.branches[branch]), (self.heads[branch], *merged), self.births.get(branch))
+        self.heads[branch] = len(self.commits)
+        self.commits = (*self.commits, commit)
+
     def _create_branch(self, operation: CreateBranch) -> None:
         if operation.name in self.branches:
             raise Refused("Conflict")
@@ -197,16 +247,93 @@ class Model:
             raise Refused("NotFound")
         self.branches[operation.name] = copy.deepcopy(self.branches[operation.base])
         self.parents[operation.name] = operation.base
+        self.heads[operation.name] = self.heads[operation.base]
+        self.born += 1
+        self.births[operation.name] = self.born
 
     def _delete_branch(self, operation: DeleteBranch) -> None:
         if operation.name not in self.branches:
             raise Refused("NotFound")
         if operation.name in self.parents.values():
             raise Refused("Conflict")
-        del self.branches[operation.name], self.parents[operation.name]
+        for part in (self.branches, self.parents, self.heads, self.births):
+            del part[operation.name]
+
+    # Merges
+
+    def _merge(self, operation: Merge) -> None:
+        if not {operation.source, operation.branch} <= self.branches.keys():
+            raise Refused("NotFound")
+        if operation.source == operation.branch or (operation.delete and operation.source == "main"):
+            raise Refused("BadRequest")
+        ours, theirs = self.heads[operation.branch], self.heads[operation.source]
+        bases = self._latest(self._ancestors(ours) & self._ancestors(theirs))
+        if bases != {theirs}:
+            states = [self._readable(base) for base in sorted(bases)]
+            start = states[0]
+            if len(states) > 1:
+                common = set.intersection(*(self._ancestors(base) for base in bases))
+                start = self._readable(max(self._latest(common)))
+            sides = self.commits[ours].state, self.commits[theirs].state
+            self.branches[operation.branch] = merged(start, states, *sides, operation.decisions)
+            self._publish(operation.branch, theirs)
+        if operation.delete and operation.source not in self.parents.values():
+            self._delete_branch(DeleteBranch(operation.source))
+
+    def _replay(self, operation: Revert | Pick | Restore) -> None:
+        source = operation.branch if isinstance(operation, Revert) else operation.source
+        if not {source, operation.branch} <= self.branches.keys():
+            raise Refused("NotFound")
+        number = self.chain(source)[operation.back]
+        commit, ours = self.commits[number], self.branches[operation.branch]
+        after = self._alive(number)
+        if isinstance(operation, Restore):
+            self.branches[operation.branch] = copy.deepcopy(after)
+        elif not commit.parents:
+            raise Refused("BadRequest")
+        else:
+            before = self._alive(commit.parents[0])
+            base, theirs = (after, before) if isinstance(operation, Revert) else (before, after)
+            self.branches[operation.branch] = merged(base, [base], ours, theirs, operation.decisions)
+        if self.branches[operation.branch] != ours:
+            self._publish(operation.branch)
+
+    def _alive(self, number: int) -> Branch:
+        """The state of a commit, whose branch must still be there."""
+        commit = self.commits[number]
+        if commit.on is not None and commit.on not in self.births.values():
+            raise Refused("NotFound")
+        return commit.state
+
+    def _readable(self, base: int) -> Branch:
+        """The state of a base of a merge: that of a fast-forward to it is the same."""
+        for number, commit in enumerate(self.commits):
+            is_forward = commit.parents[1:] == (base,) and commit.parents[0] in self._ancestors(base)
+            if number == base or is_forward:
+                try:
+                    return self._alive(number)
+                except Refused:
+                    continue
+        if base in self.heads.values():
+            return self.commits[base].state
+        raise Refused("VersionReclaimed")
+
+    def _ancestors(self, number: int) -> set[int]:
+        reached, waiting = set[int](), [number]
+        while waiting:
+            number = waiting.pop()
+            if number not in reached:
+                reached.add(number)
+                waiting += self.commits[number].parents
+        return reached
+
+    def _latest(self, numbers: set[int]) -> set[int]:
+        """Of some commits, those that none of the others descends from."""
+        return numbers - {older for number in numbers for older in self._ancestors(number) - {number}}
 
 
-def _change(branch: Branch, operation: Operation) -> None:
+def _change(branch: Branch, operation: Operation) -> bool:
+    """Change a branch; False if there was nothing to do, so that nothing is published."""
     people = branch["Person"]
     match operation:
         case Load():
@@ -214,13 +341,20 @@ def _change(branch: Branch, operation: Operation) -> None:
         case Insert():
             people[operation.name] = operation.age
         case SetAge():
-            people.update({name: operation.age for name in people if name == operation.name})
+            if operation.name not in people:
+                return False
+            people[operation.name] = operation.age
         case Remove():
-            people.pop(operation.name, None)
+            if operation.name not in people:
+                return False
+            del people[operation.name]
             for name in ENDS:
                 branch[name] = {key: ends for key, ends in branch[name].items() if operation.name not in _people(name, ends)}
         case _:
+            before = dict(branch["relations"])
             _change_relations(branch["relations"], operation)
+            return branch["relations"] != before or isinstance(operation, CreateTable | AppendRows)
+    return True
 
 
 def _people(edge: str, ends: tuple[str, str]) -> tuple[str, ...]:

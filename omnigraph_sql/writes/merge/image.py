@@ -283,6 +283,14 @@ def stored_rows(type_: NodeType | EdgeType, rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([_stored(rows, field) for field in schema], schema=schema)
 
 
+def with_plain_blobs(rows: pa.Table) -> pa.Table:
+    """Rows that are to be written, with blobs as bytes: as they are read."""
+    for number, field in enumerate(rows.schema):
+        if isinstance(field.type, pa.BaseExtensionType):
+            rows = rows.set_column(number, field.name, pc.struct_field(plain(rows.column(number)).storage, "data"))
+    return rows
+
+
 def _stored(rows: pa.Table, field: pa.Field) -> pa.Array:
     if field.name not in rows.column_names:
         return pa.nulls(rows.num_rows, field.type)

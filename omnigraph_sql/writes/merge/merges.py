@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -14,7 +14,7 @@ from omnigraph_compiler import Catalog
 from omnigraph_sql import failpoints
 from omnigraph_sql.choices import MergeGranularity
 from omnigraph_sql.errors import BadRequest, MergeConflicts, NotFound, OmnigraphError, VersionReclaimed
-from omnigraph_sql.history.merge_base import common_ancestors
+from omnigraph_sql.history.merge_base import ancestors, merge_bases
 from omnigraph_sql.manifest.coordinator import MAIN, lineage
 from omnigraph_sql.manifest.journal import Commit, commit_of
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -25,12 +25,12 @@ from omnigraph_sql.writes.branches import delete_branch
 from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.merge.conflict_relation import conflicts_table
 from omnigraph_sql.writes.merge.conflicts import MergeConflict
-from omnigraph_sql.writes.merge.frame import MergeFrame
+from omnigraph_sql.writes.merge.frame import CrossBases, MergeFrame
 from omnigraph_sql.writes.merge.plan import MergePlan, TypeChanges, plan_merge, plan_writes
 from omnigraph_sql.writes.merge.resolution import MergeResolution, read_resolution
 from omnigraph_sql.writes.merge.row_states import RowStates
 from omnigraph_sql.writes.operation import CommitSources, PreparedWrite, Provenance
-from omnigraph_sql.writes.protocol import Review, execute, refuse_schema_apply
+from omnigraph_sql.writes.protocol import Review, execute, find_replay, refuse_schema_apply
 
 MergeOutcome: TypeAlias = Literal["already_up_to_date", "conflicts", "fast_forward", "merged"]
 _SHOWN = 3
@@ -65,6 +65,8 @@ class MergeResult:
     """Why it could not be deleted."""
     warnings: tuple[str, ...] = ()
     """What a reader of the result should know."""
+    replayed: bool = False
+    """Whether an earlier merge with the idempotency key had published the commit; what it changed is not said again."""
     _catalog: Catalog = field(repr=False, compare=False)
 
     def conflicts_table(self) -> pa.Table:
@@ -128,6 +130,9 @@ def check_request(store: GraphStore, request: MergeRequest) -> MergeRequest:
 
 def merge(store: GraphStore, request: MergeRequest) -> MergeResult:
     """Merge a branch. `MergeConflicts`, and nothing is changed, if a conflict is left undecided."""
+    replay = find_replay(store, request.target, Provenance("BranchMerge", idempotency_key=request.idempotency_key))
+    if replay is not None:
+        return _replayed(store, request, replay)
     request = check_request(store, request)
     refuse_schema_apply(store)
     theirs = store.coordinator.fresh(request.source)
@@ -142,7 +147,7 @@ def merge(store: GraphStore, request: MergeRequest) -> MergeResult:
     )
     planner = _branch_planner(store, request, theirs)
     result = run_merge(store, request.target, planner, provenance, request.review, always=True)
-    return _deleted(store, request, result) if request.delete_source else result
+    return _deleted(store, request, result, theirs.commit_id) if request.delete_source else result
 
 
 def preview_merge(
@@ -162,9 +167,33 @@ def preview_merge(
     return replace(result, conflicts=conflicts, outcome="conflicts" if conflicts else result.outcome)
 
 
-def _deleted(store: GraphStore, request: MergeRequest, result: MergeResult) -> MergeResult:
+def _replayed(store: GraphStore, request: MergeRequest, commit: Commit) -> MergeResult:
+    """The result of a merge that was published before under its key. The branch is deleted now if it was not then."""
+    commits = store.coordinator.journal.commits() | {commit.graph_commit_id: commit}
+    merged, parent = commit.merged_parent_commit_id or "", commit.parent_commit_id or ""
+    bases = merge_bases(commits, merged, parent)
+    base = bases[0].graph_commit_id if bases else None
+    result = MergeResult(
+        outcome="fast_forward" if base == parent else "merged",
+        source=request.source,
+        target=request.target,
+        commit=commit,
+        base_commit_id=base,
+        replayed=True,
+        _catalog=store.catalog,
+    )
+    if not request.delete_source:
+        return result
+    is_gone = request.source not in store.coordinator.branches()
+    return replace(result, branch_deleted=True) if is_gone else _deleted(store, request, result, merged)
+
+
+def _deleted(store: GraphStore, request: MergeRequest, result: MergeResult, merged: str) -> MergeResult:
     """Delete the source of a merge that succeeded. A refusal is reported and fails nothing."""
     try:
+        if store.coordinator.fresh(request.source).commit_id != merged:
+            text = f"`{request.source}` has commits that were not merged: others have written to it"
+            return replace(result, branch_delete_error=text)
         delete_branch(store, request.source)
     except OmnigraphError as error:
         return replace(result, branch_delete_error=error.message)
@@ -193,19 +222,32 @@ Planner: TypeAlias = Callable[[Snapshot], PlannedMerge]
 def _branch_planner(store: GraphStore, request: MergeRequest, theirs: Snapshot) -> Planner:
     def plan(ours: Snapshot) -> PlannedMerge:
         commits = _all_commits(store, ours, theirs)
-        bases = common_ancestors(commits, theirs.commit_id, ours.commit_id)
+        bases = merge_bases(commits, theirs.commit_id, ours.commit_id)
         if not bases:
             text = f"`{request.source}` and `{request.target}` have no commit in common"
             raise BadRequest(text, hint="load an export of one into the other")
-        if bases[0].graph_commit_id == theirs.commit_id:
-            return PlannedMerge(source=request.source, target=request.target, base_commit_id=theirs.commit_id)
-        base, planned, warnings = _nearest_plan(store, bases, ours, theirs, request)
-        is_forward = base.graph_commit_id == ours.commit_id
+        first = bases[0].graph_commit_id
+        if first == theirs.commit_id:
+            return PlannedMerge(source=request.source, target=request.target, base_commit_id=first)
+        state, *others = (_base_state(store, commits, base, ours, theirs) for base in bases)
+        crossing: CrossBases | None = None
+        warnings: tuple[str, ...] = ()
+        if others:
+            names = ", ".join(base.graph_commit_id for base in bases)
+            warnings = (f"the branches were merged crosswise: rows were compared with the newest of {names}",)
+            start = _base_state(store, commits, _start_of(commits, bases), ours, theirs)
+            crossing = CrossBases(start=start, others=tuple(others))
+        frame = MergeFrame(store=store, base=state, ours=ours, theirs=theirs, crossing=crossing)
+        resolution = MergeResolution(decisions=request.resolution.decisions)
+        try:
+            planned = plan_merge(frame, resolution, by_column=request.granularity == "column")
+        except VersionReclaimed as error:
+            raise _lost_base(bases[0], error) from error
         return PlannedMerge(
             source=request.source,
             target=request.target,
-            base_commit_id=base.graph_commit_id,
-            is_forward=is_forward,
+            base_commit_id=first,
+            is_forward=first == ours.commit_id,
             plan=planned,
             warnings=warnings,
         )
@@ -222,36 +264,54 @@ def _all_commits(store: GraphStore, *heads: Snapshot) -> dict[str, Commit]:
     return commits
 
 
-def _nearest_plan(
-    store: GraphStore, bases: list[Commit], ours: Snapshot, theirs: Snapshot, request: MergeRequest
-) -> tuple[Commit, MergePlan, tuple[str, ...]]:
-    """The plan with the nearest common ancestor that can still be read."""
+def _start_of(commits: Mapping[str, Commit], bases: Sequence[Commit]) -> Commit:
+    """The last commit that all of several bases descend from."""
+    common = set.intersection(*(ancestors(commits, [base.graph_commit_id]) for base in bases))
+    passed = ancestors(commits, (parent for commit_id in common for parent in commits[commit_id].parents))
+    return commits[max(common - passed)]
+
+
+def _base_state(store: GraphStore, commits: Mapping[str, Commit], base: Commit, *known: Snapshot) -> Snapshot:
+    """The state of a base. One whose branch was deleted is that of a commit which has forwarded another branch to it.
+
+    An older common ancestor is no substitute: with it, rows that one side removed since would come back.
+    """
     lost: OmnigraphError | None = None
-    for base in bases:
+    for commit_id in (base.graph_commit_id, *_forwards(commits, base.graph_commit_id)):
+        for snapshot in known:
+            if snapshot.commit_id == commit_id:
+                return snapshot
         try:
-            snapshot = _state_of(store, base, ours, theirs)
-            frame = MergeFrame(store=store, base=snapshot, ours=ours, theirs=theirs)
-            resolution = MergeResolution(decisions=request.resolution.decisions)
-            plan = plan_merge(frame, resolution, by_column=request.granularity == "column")
+            snapshot = store.coordinator.at_commit(commit_id)
+            _require_tables(store, snapshot, known)
+            return snapshot
         except (VersionReclaimed, NotFound) as error:
             lost = lost or error
-            continue
-        if lost is None:
-            return base, plan, ()
-        text = (
-            f"the nearest common ancestor {bases[0].graph_commit_id} cannot be read any more ({lost.message}); "
-            f"the merge compared both sides with {base.graph_commit_id}"
-        )
-        return base, plan, (text,)
     assert lost is not None
-    raise lost
+    raise _lost_base(base, lost) from lost
 
 
-def _state_of(store: GraphStore, commit: Commit, *known: Snapshot) -> Snapshot:
-    for snapshot in known:
-        if snapshot.commit_id == commit.graph_commit_id:
-            return snapshot
-    return store.coordinator.at_commit(commit.graph_commit_id)
+def _require_tables(store: GraphStore, base: Snapshot, known: Sequence[Snapshot]) -> None:
+    """Raise if a version that differs from those of the sides was removed by a cleanup."""
+    for key, entry in base.entries.items():
+        if all(side.entries.get(key) != entry for side in known):
+            store.storage.open(entry)
+
+
+def _forwards(commits: Mapping[str, Commit], commit_id: str) -> Iterator[str]:
+    """Merges that brought a branch to the very state of a commit, because it had no commits of its own."""
+    before = ancestors(commits, [commit_id])
+    for merged in commits.values():
+        is_merge = merged.merged_parent_commit_id == commit_id and merged.origin_commit_id is None
+        if is_merge and merged.parent_commit_id in before:
+            yield merged.graph_commit_id
+
+
+def _lost_base(base: Commit, reason: OmnigraphError) -> VersionReclaimed:
+    text = f"the last common state of both branches, {base.graph_commit_id}, cannot be read any more: {reason.message}"
+    hint = "pick the missing commits of the source one by one (cherry_pick), or load an export of their rows"
+    version = reason.version if isinstance(reason, VersionReclaimed) else base.manifest_version
+    return VersionReclaimed(text, version=version, hint=hint)
 
 
 # Running -------------------------------------------------------------------------------------------------------------
@@ -281,6 +341,8 @@ def run_merge(
             )
 
         outcome = execute(store, target, prepare, provenance, review=review)
+    if outcome.replayed:
+        return replace(outcome.result, commit=outcome.commit, changes={}, relations=(), replayed=True)
     if outcome.commit is None:
         return replace(outcome.result, outcome="already_up_to_date")
     return replace(outcome.result, commit=outcome.commit)

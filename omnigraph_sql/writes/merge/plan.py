@@ -19,8 +19,8 @@ from omnigraph_sql.writes.checks.pending_graph import TableRows
 from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.merge.conflicts import MergeConflict, ordered
 from omnigraph_sql.writes.merge.frame import MergeFrame, type_key
-from omnigraph_sql.writes.merge.image import image_conflicts, stored_rows, value_conflicts
-from omnigraph_sql.writes.merge.relations import changed_relations, definition_change, table_write
+from omnigraph_sql.writes.merge.image import image_conflicts, stored_rows, value_conflicts, with_plain_blobs
+from omnigraph_sql.writes.merge.relations import changed_relations, definition_change, required_keys, table_write
 from omnigraph_sql.writes.merge.resolution import MergeDecision, MergeResolution
 from omnigraph_sql.writes.merge.row_states import OURS, THEIRS, RowStates, row_conflicts
 from omnigraph_sql.writes.mutation_values import rows_table, stored
@@ -55,7 +55,7 @@ class MergePlan:
     @property
     def reads(self) -> frozenset[str]:
         """Everything that the plan was made from."""
-        return frozenset([*self.frame.states, *self.taken])
+        return frozenset([*self.frame.states, *required_keys(self.taken)])
 
 
 def plan_merge(frame: MergeFrame, resolution: MergeResolution, *, by_column: bool) -> MergePlan:
@@ -111,25 +111,25 @@ class _Decider:
                 self._apply(states, row, decision)
                 self.resolved += 1
 
-    def decide_relations(self) -> Iterator[TableKey]:
+    def decide_relations(self) -> list[TableKey]:
+        """The relations that become those of the source."""
+        taken: set[TableKey] = set()
         for relation in changed_relations(self.frame):
             if relation.conflict is None:
-                yield relation.key
+                taken |= {relation.key, *relation.along}
                 continue
             decision = self.resolution.decide(relation.conflict)
             if decision is None:
                 self.open.append(relation.conflict)
                 continue
-            if decision.values is not None:
-                text = f"{relation.key} has no properties that values could be given to"
-                raise BadRequest(text, hint="take `ours` or `theirs`")
             self.resolved += 1
             if decision.take == THEIRS:
-                yield relation.key
+                taken |= {relation.key, *relation.along}
+        return sorted(taken)
 
     def decide_image(self) -> None:
         """Decide conflicts of the merged graph until there are none, or none that can be decided."""
-        while conflicts := image_conflicts(self.frame):
+        while conflicts := ordered(image_conflicts(self.frame)):
             settled = [conflict for conflict in conflicts if self._settle(conflict)]
             self.resolved += len(settled)
             if not settled:
@@ -147,7 +147,8 @@ class _Decider:
             row = states.index(row_id)
             if row is None or states.decided[row]:
                 continue
-            own = decision if row_id == decision.id or decision.values is None else replace(decision, values=None)
+            is_named = row_id == decision.id and decision.type_name in (None, TableKey(key).name, key)
+            own = decision if is_named or decision.values is None else replace(decision, values=None)
             self._apply(states, row, own)
             is_settled = True
         return is_settled
@@ -170,7 +171,7 @@ class _Decider:
         image = rows.to_pylist()[0]
         for name, value in values.items():
             image[name] = _checked_value(type_, name, value)
-        states.write(np.array([row]), rows_table(type_, [image]))
+        states.write(np.array([row]), with_plain_blobs(rows_table(type_, [image])))
 
 
 def _checked_value(type_: NodeType | EdgeType, name: str, value: Any) -> Any:
@@ -182,7 +183,11 @@ def _checked_value(type_: NodeType | EdgeType, name: str, value: Any) -> Any:
         raise BadRequest(
             f"`{type_.name}.{name}` is the key, which cannot be changed", hint="give values to other properties"
         )
-    return stored(f"{type_.name}.{name}", prop.type, value)
+    try:
+        return stored(f"{type_.name}.{name}", prop.type, value)
+    except BadRequest as error:
+        hint = error.hint or f"give `{name}` a value as in a record of a load"
+        raise BadRequest(error.message, hint=hint) from None
 
 
 def _row_message(key: TableKey, row_id: str, kind: str, properties: tuple[str, ...]) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph_sql.history.row_changes import equal_rows
+from omnigraph_sql.history.row_multisets import have_equal_rows
 from omnigraph_sql.manifest.changes import DefinitionChange, Tombstone
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.storage.table_names import table_path
-from omnigraph_sql.storage.version_difference import gathered, portions, row_difference, rows_at
+from omnigraph_sql.storage.version_difference import row_difference, rows_at
 from omnigraph_sql.table_keys import TableKey
 from omnigraph_sql.writes.checks.pending_graph import TableRows, plain
 from omnigraph_sql.writes.load.spool import Workspace
@@ -21,32 +21,71 @@ from omnigraph_sql.writes.merge.frame import MergeFrame
 from omnigraph_sql.writes.operation import CreateTable, Overwrite, RowEdits, TableWrite
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RelationMerge:
     """A table, view or schema that the source changed."""
 
     key: TableKey
     conflict: MergeConflict | None = None
     """What stands against taking it over."""
+    along: tuple[TableKey, ...] = ()
+    """Relations that have to become those of the source together with it."""
 
 
 def changed_relations(frame: MergeFrame) -> Iterator[RelationMerge]:
     """The relations that the source changed since the base, and that differ from those of the target."""
-    keys = {key for snapshot in (frame.base, frame.ours, frame.theirs) for key in _keys(snapshot)}
-    for key in sorted(keys):
-        base, ours, theirs = (_content(snapshot, key) for snapshot in (frame.base, frame.ours, frame.theirs))
-        if _is_same(frame, base, theirs) or _is_same(frame, ours, theirs):
+    snapshots = (*frame.bases, frame.ours, frame.theirs)
+    for key in sorted({key for snapshot in snapshots for key in _keys(snapshot)}):
+        base, is_contested = _base_content(frame, key)
+        ours, theirs = _content(frame.ours, key), _content(frame.theirs, key)
+        if _is_same(frame, ours, theirs) or (not is_contested and _is_same(frame, base, theirs)):
             continue
-        conflict = None
-        if not _is_same(frame, base, ours):
-            conflict = _divergent(key, f"{key} was changed on both sides")
-        elif key.kind == "schema" and theirs is None and (kept := _kept_relation(frame, key)) is not None:
-            conflict = _divergent(key, f"{key} was dropped, and the other side has {kept} in it")
-        elif key.kind != "schema" and theirs is not None and _schema_is_dropped(frame, key):
-            conflict = _divergent(key, f"the schema of {key} was dropped on the other side")
-        elif theirs is not None and (other := _namesake(frame, key)) is not None:
-            conflict = _divergent(key, f"{key} has the name of {other}, which the other side has")
-        yield RelationMerge(key, conflict)
+        if is_contested or not _is_same(frame, base, ours):
+            text = f"{key} was changed on both sides"
+            yield RelationMerge(key=key, conflict=_divergent(key, text), along=_obstacles(frame, key))
+        else:
+            yield _taken_over(frame, key)
+
+
+def _taken_over(frame: MergeFrame, key: TableKey) -> RelationMerge:
+    """A relation that only the source changed, with what the target has in its place."""
+    is_dropped = _content(frame.theirs, key) is None
+    if key.kind == "schema":
+        kept = _kept_relations(frame, key) if is_dropped else ()
+        text = f"{key} was dropped, and the other side has changed {', '.join(kept)} in it"
+        return RelationMerge(key=key, conflict=_divergent(key, text) if kept else None, along=kept)
+    if is_dropped:
+        return RelationMerge(key=key)
+    if schema := _missing_schema(frame, key):
+        text = f"the schema of {key} was dropped on the other side"
+        is_new = _base_content(frame, schema[0])[0] is None  # then it comes along by itself
+        return RelationMerge(key=key, conflict=None if is_new else _divergent(key, text), along=schema)
+    other = _namesake(frame, key)
+    text = f"{key} has the name of {other}, which the other side has"
+    if other is None:
+        return RelationMerge(key=key)
+    return RelationMerge(key=key, conflict=_divergent(key, text), along=(other,))
+
+
+def required_keys(keys: Iterable[TableKey]) -> Iterator[TableKey]:
+    """The keys on which it depends whether relations can be taken over: they themselves, namesakes and schemas."""
+    for key in keys:
+        yield key
+        if key.kind != "schema":
+            yield _other_kind(key)
+            yield _schema_of(key)
+
+
+def _base_content(frame: MergeFrame, key: TableKey) -> tuple[object, bool]:
+    """A relation in the base, and whether several bases have changed it in different ways."""
+    contents = [_content(base, key) for base in frame.bases]
+    if frame.crossing is None:
+        return contents[0], False
+    start = _content(frame.crossing.start, key)
+    changed = [content for content in contents if not _is_same(frame, start, content)]
+    if not changed:
+        return start, False
+    return changed[0], not all(_is_same(frame, changed[0], content) for content in changed[1:])
 
 
 def _keys(snapshot: Snapshot) -> Iterator[TableKey]:
@@ -72,44 +111,55 @@ def _is_same(frame: MergeFrame, one: object, other: object) -> bool:
     if not schema.equals(storage.schema(second)):
         return False
     difference = row_difference(storage, first, second)
-    if len(difference.old) != len(difference.new):
-        return False
-    # A merge writes rows in their order, so what it has copied is equal place by place.
-    for part in portions(storage, first, schema.names, len(difference.old)):
-        rows = (
-            gathered(storage, handle, schema.names, positions[part])
-            for handle, positions in ((first, difference.old), (second, difference.new))
-        )
-        if not equal_rows(*rows).all():
-            return False
-    return True
+    return have_equal_rows(storage, (first, difference.old), (second, difference.new))
 
 
-def _kept_relation(frame: MergeFrame, key: TableKey) -> str | None:
-    """A relation of the target in a schema that the source dropped."""
-    return next((member for member in _keys(frame.ours) if _is_in(member, key) and _content(frame.ours, member)), None)
+def _kept_relations(frame: MergeFrame, schema: TableKey) -> tuple[TableKey, ...]:
+    """What the target created or changed in a schema that the source dropped."""
+    members = (key for key in sorted({*_keys(frame.ours)}) if key.kind != "schema" and _schema_of(key) == schema)
+    contents = ((key, _base_content(frame, key), _content(frame.ours, key)) for key in members)
+    return tuple(
+        key
+        for key, (base, is_contested), ours in contents
+        if ours is not None and (is_contested or not _is_same(frame, base, ours))
+    )
 
 
-def _schema_is_dropped(frame: MergeFrame, key: TableKey) -> bool:
-    """True if the target dropped the schema of a relation since the base."""
-    schema = TableKey.of("schema", key.name.partition(".")[0])
-    return frame.base.defined(schema) is not None and frame.ours.defined(schema) is None
+def _obstacles(frame: MergeFrame, key: TableKey) -> tuple[TableKey, ...]:
+    """What has to become as in the source before the target can have a relation of it: its schema, and a namesake."""
+    if key.kind == "schema" or _content(frame.theirs, key) is None:
+        return ()
+    other = _other_kind(key)
+    return (*_missing_schema(frame, key), *((other,) if _content(frame.ours, other) is not None else ()))
 
 
-def _is_in(member: TableKey, schema: TableKey) -> bool:
-    return member.kind != "schema" and member.name.partition(".")[0] == schema.name
+def _missing_schema(frame: MergeFrame, key: TableKey) -> tuple[TableKey, ...]:
+    """The schema of a relation of the source, if the target does not have it."""
+    if key.kind == "schema" or _content(frame.theirs, key) is None:
+        return ()
+    schema = _schema_of(key)
+    is_missing = _content(frame.ours, schema) is None and _content(frame.theirs, schema) is not None
+    return (schema,) if is_missing else ()
 
 
-def _namesake(frame: MergeFrame, key: TableKey) -> str | None:
-    """A view of the name of a table, or the reverse, in the target, unless the source has dropped it."""
-    other = TableKey.of("view" if key.kind == "table" else "table", key.name)
-    if key.kind == "schema" or _content(frame.ours, other) is None:
-        return None
-    return None if _content(frame.theirs, other) is None else str(other)
+def _namesake(frame: MergeFrame, key: TableKey) -> TableKey | None:
+    """A view of the name of a table, or the reverse, that the target created or changed."""
+    other = _other_kind(key)
+    ours = _content(frame.ours, other)
+    base, is_contested = _base_content(frame, other)
+    return other if ours is not None and (is_contested or not _is_same(frame, base, ours)) else None
+
+
+def _schema_of(key: TableKey) -> TableKey:
+    return TableKey.of("schema", key.name.partition(".")[0])
+
+
+def _other_kind(key: TableKey) -> TableKey:
+    return TableKey.of("view" if key.kind == "table" else "table", key.name)
 
 
 def _divergent(key: TableKey, text: str) -> MergeConflict:
-    return MergeConflict(table_key=key, kind="DivergentTable", id=None, message=text, members=((str(key), ""),))
+    return MergeConflict(table_key=key, kind="DivergentTable", id=None, message=text)
 
 
 def definition_change(frame: MergeFrame, key: TableKey) -> DefinitionChange | Tombstone | None:

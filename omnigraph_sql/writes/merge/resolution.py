@@ -18,6 +18,7 @@ from omnigraph_sql.writes.merge.row_states import OURS, THEIRS
 Take: TypeAlias = Literal["ours", "theirs"]
 SIDES: Final[Mapping[str, int]] = {"ours": OURS, "theirs": THEIRS}
 _MEMBERS: Final = ("type", "kind", "id", "take", "values")
+_RELATIONS: Final = ("table", "view", "schema")
 _HINT: Final = (
     'pass "ours" or "theirs", a mapping such as {"Person": "theirs", ("Person", "ann"): "ours"}, or a table or list of '
     "decisions with the members type, kind, id, take and values"
@@ -33,13 +34,18 @@ class MergeDecision:
     values: Mapping[str, Any] | None = None
     """Properties that get these values on top of it."""
     type_name: str | None = None
+    """A type or relation, by its name or the key of its table."""
     kind: str | None = None
     id: str | None = None
 
 
 @dataclass(kw_only=True)
 class MergeResolution:
-    """All decisions of a merge. The most precise one holds: of the row, then the kind within a type, the type, the kind."""
+    """All decisions of a merge.
+
+    The most precise one holds: about the row of the conflict, about another row that it is about, about the kind within a
+    type, the type, the kind; of two that are equally precise the later one.
+    """
 
     decisions: tuple[MergeDecision, ...] = ()
     used: set[int] = field(default_factory=set)
@@ -60,35 +66,37 @@ class MergeResolution:
         return self.decisions[best[1]]
 
     def check_used(self) -> None:
-        """Raise for a decision about a row that is in no conflict."""
+        """Raise for a decision about a row or relation that is in no conflict."""
         for place, decision in enumerate(self.decisions):
-            if decision.id is not None and place not in self.used:
-                what = f"{decision.type_name or 'any type'} `{decision.id}`"
+            if place not in self.used and (decision.id is not None or _is_relation(decision.type_name)):
+                what = decision.type_name or "any type"
+                what = what if decision.id is None else f"{what} `{decision.id}`"
                 kind = f" of the kind {decision.kind}" if decision.kind else ""
                 text = f"there is no conflict{kind} about {what}"
                 raise BadRequest(text, hint="list the conflicts with `merge(..., dry_run=True)` and correct the decisions")
 
 
+def _is_relation(name: str | None) -> bool:
+    """True for the name of a table or view with its schema, and for the key of a table, view or schema."""
+    return name is not None and ("." in name or TableKey(name).kind in _RELATIONS)
+
+
 def _rank(decision: MergeDecision, conflict: MergeConflict) -> int | None:
     """How precisely a decision names a conflict; None if it is about others."""
-    rank = 0
-    for wanted, actual, weight in (
-        (decision.kind, conflict.kind, 1),
-        (decision.type_name, conflict.type_name, 2),
-        (decision.id, conflict.id, 4),
-    ):
-        if wanted is None:
-            continue
-        if wanted != actual and not (weight == 4 and _is_member(decision, conflict)):
-            return None
-        rank += weight
-    return rank
+    if decision.kind not in (None, conflict.kind):
+        return None
+    is_own = decision.type_name in (None, conflict.type_name, conflict.table_key) and decision.id in (None, conflict.id)
+    if not is_own and not _is_member(decision, conflict):
+        return None
+    is_named = is_own and decision.id is not None
+    weights = ((decision.kind, 1), (decision.type_name, 2), (decision.id, 4))
+    return sum(weight for name, weight in weights if name is not None) + (8 if is_named else 0)
 
 
 def _is_member(decision: MergeDecision, conflict: MergeConflict) -> bool:
-    """True if a decision names another row that a conflict is about."""
-    return any(
-        row_id == decision.id and decision.type_name in (None, TableKey(key).name) for key, row_id in conflict.members
+    """True if a decision names one of the rows that a conflict is about."""
+    return decision.id is not None and any(
+        row_id == decision.id and decision.type_name in (None, TableKey(key).name, key) for key, row_id in conflict.members
     )
 
 
@@ -188,9 +196,10 @@ def _take(side: Any) -> int:
 
 
 def _known_type(name: str, catalog: Catalog) -> str:
-    """A type of the schema, or the name of a relational table or view with its schema."""
+    """A type of the schema, the name of a relational table or view with its schema, or a key such as `schema:S`."""
     names = [*catalog.nodes, *catalog.edges]
-    if name in names or "." in name:
+    keys = {*map(TableKey.of_node, catalog.nodes), *map(TableKey.of_edge, catalog.edges)}
+    if name in names or name in keys or _is_relation(name):
         return name
     hint = did_you_mean(name, [*names, *CONFLICT_KINDS]) or f"the types are {', '.join(names)}"
     raise BadRequest(f"there is no type and no kind of conflict `{name}`", hint=hint)

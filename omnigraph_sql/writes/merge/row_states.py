@@ -72,12 +72,30 @@ class RowStates:
     ids: pa.Array
     ours: Side
     theirs: Side
+    ours_edited: Mask
+    """Which rows the target changed since the base that they are compared with."""
+    theirs_edited: Mask
+    """As `ours_edited`, for the source."""
+    is_old: Mask
+    """Which rows that base has."""
+    is_crossed: Mask
+    """Which rows are compared with another base than the one whose positions are known."""
     outcome: npt.NDArray[np.int8]
     """`OURS`, `THEIRS` or `WRITTEN`."""
     decided: Mask
     """Rows whose outcome somebody chose."""
     _written: list[tuple[Rows, pa.Table]] = field(default_factory=list)
     """Merged rows with values of their own; later ones replace earlier ones."""
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def compare(self, rows: Mask, ours: Mask, theirs: Mask, is_old: Mask) -> None:
+        """Compare rows with another base, which has those of `is_old`, and since which those of the others were changed."""
+        self.is_old = np.where(rows, is_old, self.is_old)
+        self.ours_edited = np.where(rows, ours, self.ours_edited)
+        self.theirs_edited = np.where(rows, theirs, self.theirs_edited)
+        self.is_crossed = self.is_crossed | rows
+        outcome = np.where(self.theirs_edited & ~self.ours_edited, THEIRS, OURS)
+        self.outcome = np.where(rows, outcome, self.outcome).astype(np.int8)
 
     def write(self, rows: Rows, values: pa.Table) -> None:
         """Give rows values of their own."""
@@ -106,8 +124,9 @@ class RowStates:
 
     def index(self, row_id: str) -> int | None:
         """The row with an id; None if neither side changed it."""
-        place = pc.index(self.ids, pa.scalar(row_id, self.ids.type)).as_py()
-        return None if place < 0 else int(place)
+        if not self._places:
+            self._places = {row_id: place for place, row_id in enumerate(self.ids.to_pylist())}
+        return self._places.get(row_id)
 
     @property
     def is_merged(self) -> Mask:
@@ -212,6 +231,10 @@ def row_states(ours: VersionChanges, theirs: VersionChanges) -> RowStates:
         ids=pa.concat_arrays([ours.changed.ids, theirs.changed.ids.take(pa.array(only_theirs))]),
         ours=Side(changes=ours, old=old, new=our_side[1], is_changed=our_side[2]),
         theirs=Side(changes=theirs, old=old, new=their_side[1], is_changed=their_side[2]),
+        ours_edited=our_side[2],
+        theirs_edited=their_side[2],
+        is_old=old != ABSENT,
+        is_crossed=np.zeros(total, np.bool_),
         outcome=outcome,
         decided=np.zeros(total, np.bool_),
     )
@@ -228,9 +251,9 @@ def _spread(changed: RowChanges, total: int, places: list[tuple[Rows, Rows]]) ->
 
 def row_conflicts(storage: TableStorage, states: RowStates, *, by_column: bool) -> RowConflicts:
     """Rows that both sides changed in different ways. With `by_column`, edits of different properties are put together."""
-    both = np.flatnonzero(states.ours.is_changed & states.theirs.is_changed)
+    both = np.flatnonzero(states.ours_edited & states.theirs_edited)
     ours, theirs = states.ours.is_present[both], states.theirs.is_present[both]
-    is_old = states.ours.old[both] != ABSENT
+    is_old = states.is_old[both]
     rows: list[int] = []
     kinds: list[str] = []
     properties: list[tuple[str, ...]] = []
@@ -238,9 +261,13 @@ def row_conflicts(storage: TableStorage, states: RowStates, *, by_column: bool) 
         rows.append(row)
         kinds.append("DeleteVsUpdate")
         properties.append(())
-    for is_update, kind in ((False, "DivergentInsert"), (True, "DivergentUpdate")):
-        candidates = both[ours & theirs & (is_old == is_update)]
-        for row, names in _divergent(storage, states, candidates, by_column=by_column and is_update):
+    crossed = states.is_crossed[both]
+    for chosen, kind, is_split in (
+        (~is_old, "DivergentInsert", False),
+        (is_old & crossed, "DivergentUpdate", False),
+        (is_old & ~crossed, "DivergentUpdate", by_column),
+    ):
+        for row, names in _divergent(storage, states, both[ours & theirs & chosen], by_column=is_split):
             rows.append(row)
             kinds.append(kind)
             properties.append(names)
@@ -260,7 +287,7 @@ def _divergent(
         chosen = rows[part]
         ours, theirs = (side.columns(storage, names, chosen) for side in (states.ours, states.theirs))
         differs = {name: ~equal_column(ours, theirs, name) for name in names}
-        open_, theirs_edits = differs, differs
+        open_ = theirs_edits = differs
         if by_column and states.base is not None:
             base = gathered(storage, states.base, names, states.ours.old[chosen])
             ours_edits = {name: ~equal_column(base, ours, name) for name in names}
