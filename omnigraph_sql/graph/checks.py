@@ -68,7 +68,7 @@ def _entry(entry: Any) -> Iterator[DataCheck]:
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise BadRequest(f"a check is named by a text, not by {shown(name)}", hint=_HINT)
-    return name
+    return shown(name)
 
 
 def _checks(name: str | None, text: Any) -> Iterator[DataCheck]:
@@ -90,8 +90,7 @@ def _checks(name: str | None, text: Any) -> Iterator[DataCheck]:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:59]}…"
+    return shown(" ".join(text.split()))
 
 
 class CheckRunner:

@@ -2049,7 +2049,7 @@ def init(
         True
     """
     if (schema is None) == (bundle is None):
-        wrong = "neither a schema nor a bundle" if schema is None else "a schema and a bundle"
+        wrong = "neither `schema` nor `bundle`" if schema is None else "both `schema` and `bundle`"
         raise BadRequest(f"a graph is created of {wrong}", hint="give one of the two: a bundle has its own schema")
     if bundle is not None:
         from omnigraph_sql.graph.bundles import open_bundle

@@ -7,25 +7,25 @@ a version that has gone since it was listed is the work of a cleanup, and its fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from omnigraph_sql.errors import NotFound, Storage
+from omnigraph_sql.errors import Storage
 from omnigraph_sql.storage.branch_refs import reference_name
 from omnigraph_sql.storage.error_translation import RESTORE, translated_errors
-from omnigraph_sql.storage.garbage import FileNames, Lineage, Survey, branches_of_table, index_uuids, open_fresh, survey
+from omnigraph_sql.storage.garbage import FileNames, Lineage, branches_of_table, index_uuids, open_fresh, survey
 from omnigraph_sql.storage.handles import reclaimed
 from omnigraph_sql.storage.integrity import version_name
 from omnigraph_sql.storage.objects import StoredObject
-from omnigraph_sql.storage.relocation import flattened, transaction_name
-from omnigraph_sql.storage.table_names import table_name
+from omnigraph_sql.storage.relocation import flattened_file, relocated_file, transaction_name
 from omnigraph_sql.storage.tables import TableStorage
 
 _MANIFEST: Final = "_versions/"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CopiedFile:
     """A file of a copy."""
 
@@ -38,14 +38,18 @@ class CopiedFile:
     is_unique: bool = True
     """True if nothing else ever has its name: one of the same size is the same file."""
     content: bytes | None = field(default=None, repr=False)
-    """The bytes of the copy where they differ from those of the original."""
+    """The bytes, if they are known."""
+    rewrite: Callable[[bytes], bytes] | None = field(default=None, repr=False)
+    """Makes the bytes of the copy of those of the original, where they differ. ValueError for a file that is damaged."""
 
 
-def files_of_dataset(storage: TableStorage, path: str, newest: Mapping[str | None, int]) -> list[CopiedFile]:
+def files_of_dataset(storage: TableStorage, path: str, newest: Mapping[str | None, int], place: str) -> list[CopiedFile]:
     """The files of the versions of a dataset up to some, by branch. `VersionReclaimed` if one has just been removed.
 
-    The versions that these branches were forked at are copied as well, with all before them.
+    The versions that these branches were forked at are copied as well, with all before them. The copy is meant for the root
+    `place`: its versions name files there.
     """
+    rewrite = partial(relocated_file, root=place, name=path)
     table = survey(storage, path)
     limits = _with_parents(storage, path, newest)
     names = FileNames()
@@ -60,34 +64,35 @@ def files_of_dataset(storage: TableStorage, path: str, newest: Mapping[str | Non
                 raise reclaimed(path, branch, version)
             if branch is not None:
                 names.indexes.update(index_uuids(open_fresh(storage, path, branch, version), path))
-            manifests.append(CopiedFile(stored.name, stored.name, stored.size, is_unique=False))
+            manifests.append(
+                CopiedFile(name=stored.name, source=stored.name, size=stored.size, is_unique=False, rewrite=rewrite)
+            )
         if limit not in lineage.versions:
             raise reclaimed(path, branch, limit)
-    files = [stored for branch in limits for stored in _of_lineage(table, branch, names)]
-    _require_all(path, table, names)
+    lineages = [table.lineages[branch] for branch in limits]
+    _require_all(path, lineages, names)
+    files = [stored for lineage in lineages for name, stored in sorted(lineage.files.items()) if name in names]
     references = [_reference(storage, path, branch) for branch in limits if branch is not None]
-    return [*(CopiedFile(stored.name, stored.name, stored.size) for stored in files), *references, *manifests]
+    return [*(_unchanged(stored, stored.name) for stored in files), *references, *manifests]
 
 
 def files_of_version(storage: TableStorage, path: str, branch: str | None, version: int, place: str) -> list[CopiedFile]:
     """The files of one version of a table, as a table without branches below the root `place`."""
-    manifest = f"{table_name(path, branch)}/{version_name(version)}"
-    try:
-        content = storage.objects.read_bytes(manifest)
-    except NotFound:
-        raise reclaimed(path, branch, version) from None
-    dataset = open_fresh(storage, path, branch, version)
     table = survey(storage, path)
+    manifest = table.lineages.get(branch, Lineage()).versions.get(version)
+    if manifest is None:
+        raise reclaimed(path, branch, version)
+    dataset = open_fresh(storage, path, branch, version)
     names = FileNames()
     names.files.update(_named_files(dataset, path))
     names.indexes.update(index_uuids(dataset, path))
-    if dataset.base_paths():
-        with translated_errors(path):
-            content = flattened(content, place, path)
-    _require_all(path, table, names)
-    files = {name: stored for lineage in table.lineages.values() for name, stored in lineage.files.items() if name in names}
-    copied = [CopiedFile(f"{path}/{name}", stored.name, stored.size) for name, stored in sorted(files.items())]
-    return [*copied, CopiedFile(f"{path}/{version_name(version)}", manifest, len(content), False, content)]
+    lineages = list(table.lineages.values())
+    _require_all(path, lineages, names)
+    files = {name: stored for lineage in lineages for name, stored in lineage.files.items() if name in names}
+    copied = [_unchanged(stored, f"{path}/{name}") for name, stored in sorted(files.items())]
+    rewrite = partial(flattened_file, root=place, name=path)
+    name = f"{path}/{version_name(version)}"
+    return [*copied, CopiedFile(name=name, source=manifest.name, size=manifest.size, is_unique=False, rewrite=rewrite)]
 
 
 def _with_parents(storage: TableStorage, path: str, newest: Mapping[str | None, int]) -> dict[str | None, int]:
@@ -136,15 +141,13 @@ def _named_files(dataset: Any, path: str) -> Iterator[str]:
         yield f"_transactions/{transaction}"
 
 
-def _of_lineage(table: Survey, branch: str | None, names: FileNames) -> Iterator[StoredObject]:
-    for name, stored in sorted(table.lineages[branch].files.items()):
-        if name in names:
-            yield stored
+def _unchanged(stored: StoredObject, name: str) -> CopiedFile:
+    return CopiedFile(name=name, source=stored.name, size=stored.size)
 
 
-def _require_all(path: str, table: Survey, names: FileNames) -> None:
+def _require_all(path: str, lineages: Iterable[Lineage], names: FileNames) -> None:
     """Raise unless all named files are there."""
-    stored = {name for lineage in table.lineages.values() for name in lineage.files}
+    stored = {name for lineage in lineages for name in lineage.files}
     missing = min(names.files - stored, default=None)
     if missing is not None:
         raise _lost(path, missing)
@@ -162,4 +165,4 @@ def _lost(path: str, name: str) -> Storage:
 def _reference(storage: TableStorage, path: str, branch: str) -> CopiedFile:
     name = reference_name(path, branch)
     content = storage.objects.read_bytes(name)
-    return CopiedFile(name, name, len(content), is_unique=False, content=content)
+    return CopiedFile(name=name, source=name, size=len(content), is_unique=False, content=content)

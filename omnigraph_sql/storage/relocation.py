@@ -10,7 +10,7 @@ A version of a dataset is a message of Protocol Buffers. Only two of its fields 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import lance
@@ -41,28 +41,41 @@ def open_relocated(dataset: Any, root: str, name: str, **settings: Any) -> Any:
     return lance.LanceDataset(dataset.uri, version=dataset.version, serialized_manifest=manifest, **settings)
 
 
-def flattened(version_file: bytes, root: str, name: str) -> bytes:
+def relocated_file(version_file: bytes, *, root: str, name: str) -> bytes:
+    """The file of a version as it is in a copy of the dataset, with the addresses that the place of the copy implies."""
+    return _changed(version_file, lambda message: _rewritten(message, root, name))
+
+
+def flattened_file(version_file: bytes, *, root: str, name: str) -> bytes:
     """The file of a version of a branch, as the version of a dataset that has the files of all its bases in itself.
 
-    `name` is the name of that dataset below `root`. ValueError if the file is not the file of a version.
+    `name` is the name of that dataset below `root`.
     """
+
+    def flattened(message: bytes) -> bytes:
+        parts = []
+        for number, content, raw in _fields(message):
+            if number == _BASE_PATHS and content is not None:
+                base = b"".join(_with_own_path(field, f"{root}/{name}") for field in _fields(content))
+                parts.append(_field(_BASE_PATHS, base))
+            elif number != _BRANCH:
+                parts.append(raw)
+        return b"".join(parts)
+
+    return _changed(version_file, flattened)
+
+
+def _changed(version_file: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """The file of a version with another message in it. ValueError if it is not the file of a version."""
     if len(version_file) < _FOOTER.size or not version_file.endswith(_MARK):
         raise ValueError("not the file of a version")
-    at, major, minor, mark = _FOOTER.unpack(version_file[-_FOOTER.size :])
+    at, *rest = _FOOTER.unpack(version_file[-_FOOTER.size :])
     start = at + _LENGTH.size
     if start > len(version_file):
         raise ValueError("not the file of a version: it is cut short")
     (length,) = _LENGTH.unpack(version_file[at:start])
-    parts = []
-    for number, content, raw in _fields(version_file[start : start + length]):
-        if number == _BASE_PATHS and content is not None:
-            base = b"".join(_with_own_path(field, f"{root}/{name}") for field in _fields(content))
-            parts.append(_field(_BASE_PATHS, base))
-        elif number != _BRANCH:
-            parts.append(raw)
-    message = b"".join(parts)
-    footer = _FOOTER.pack(at, major, minor, mark)
-    return version_file[:at] + _LENGTH.pack(len(message)) + message + footer
+    message = change(version_file[start : start + length])
+    return version_file[:at] + _LENGTH.pack(len(message)) + message + _FOOTER.pack(at, *rest)
 
 
 def base_name(path: str, name: str) -> str:

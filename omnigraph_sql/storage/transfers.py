@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from omnigraph_sql.errors import Storage
 from omnigraph_sql.storage.copied_files import CopiedFile
+from omnigraph_sql.storage.error_translation import RESTORE
 from omnigraph_sql.storage.objects import ObjectStore
 
 _WORKERS: Final = 8
@@ -64,13 +65,22 @@ def _write(source: ObjectStore, target: ObjectStore, file: CopiedFile) -> None:
     if file.content is not None:
         target.write_bytes(file.name, file.content)
         return
-    if file.size <= _CHUNK:
+    if file.size <= _CHUNK or file.rewrite is not None:
         data = source.read_bytes(file.source)
         _require_size(source, file, len(data))
-        target.write_bytes(file.name, data)
+        target.write_bytes(file.name, data if file.rewrite is None else _rewritten(source, file, data))
         return
     with source.open(file.source) as stream:
         target.write_chunks(file.name, _chunks(source, file, stream))
+
+
+def _rewritten(source: ObjectStore, file: CopiedFile, data: bytes) -> bytes:
+    assert file.rewrite is not None
+    try:
+        return file.rewrite(data)
+    except (ValueError, IndexError) as error:
+        text = f"{source.uri(file.source)} is damaged: {error}"
+        raise Storage(text, storage_class="permanent", hint=RESTORE) from error
 
 
 def _chunks(source: ObjectStore, file: CopiedFile, stream: Any) -> Iterator[bytes]:

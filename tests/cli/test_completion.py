@@ -20,11 +20,11 @@ def complete(*words: str) -> list[str]:
     ("words", "proposals"),
     [
         (("ogsql", "sch"), ["plain,schema"]),
-        (("ogsql", "co"), ["plain,commit", "plain,compile", "plain,completion"]),
+        (("ogsql", "co"), ["plain,commit", "plain,compile", "plain,completion", "plain,copy"]),
         (("ogsql", "schema", ""), ["plain,plan"]),
         (("ogsql", "completion", ""), ["plain,bash", "plain,zsh", "plain,fish"]),
         (("ogsql", "compile", "a.pg", "b.gq", "--emit", "d"), ["plain,descriptor"]),
-        (("ogsql", "branch", ""), ["plain,create", "plain,delete", "plain,list"]),
+        (("ogsql", "branch", ""), ["plain,create", "plain,delete", "plain,list", "plain,merge"]),
         (("ogsql", "load", "graph", "--mode", "m"), ["plain,merge"]),
         (("ogsql", "export", "gr"), ["file,gr"]),
         (("ogsql", "mutate", "graph", "--query", "po"), ["file,po"]),

@@ -13,8 +13,8 @@ STATEMENTS = {
     "append": "query q($name: String) { insert Note { text: $name } }",
     "upsert": "query q($name: String) { insert Person { name: $name } }",
 }
-UPKEEP = ("manifest.compact", "manifest.refresh", "commits.compact", "actors.compact")
-"""Compaction now and then, and a look at the manifest after it."""
+UPKEEP = ("manifest.compact", "manifest.refresh", "commits.compact", "actors.compact", "tables.id_indexes", "tables.take")
+"""Compaction and folding now and then, and what is looked at after them."""
 
 
 def export(graph: og.Graph) -> None:

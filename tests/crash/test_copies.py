@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -38,12 +40,17 @@ POINTS = ["copy.after_claim", "copy.before_files", "copy.after_files", "copy.bef
 COPIER = "import sys, omnigraph_sql as og; og.connect(sys.argv[1]).copy(sys.argv[2], whole=sys.argv[3] == 'whole')"
 
 
-def run_copy(source: Place, target: Place, what: str, rule: str) -> int:
-    """The status of a process that copies with a failpoint armed."""
+def copier(source: Place, target: Place, what: str, rule: str = "") -> subprocess.Popen[bytes]:
+    """A process that copies, with a failpoint armed."""
     path = os.pathsep.join([str(ROOT), *sys.path])
     command = [sys.executable, "-c", COPIER, str(source), str(target), what]
     environment = {**os.environ, "PYTHONPATH": path, failpoints.VARIABLE: rule}
-    return subprocess.run(command, env=environment, check=False, timeout=120).returncode
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+
+def run_copy(source: Place, target: Place, what: str, rule: str) -> int:
+    """The status of a process that copies until it ends at a failpoint."""
+    return copier(source, target, what, rule).wait(120)
 
 
 def cleaned(graph: og.Graph) -> int:
@@ -177,6 +184,27 @@ def test_past_states_can_be_copied(tmp_path: Path) -> None:
     assert rows(og.connect(tmp_path / "version")) == rows(graph, version=2)
 
 
+def test_tags_name_states_to_copy_and_are_in_a_whole_copy(tmp_path: Path) -> None:
+    graph = built(tmp_path / "g")
+    graph.tag("v1")
+    graph.tag("v2", "deep")
+    graph.mutate(INSERT, params={"name": "late"})
+    graph.mutate(INSERT, params={"name": "late"}, branch="deep")
+    expected = {tag: rows(graph, commit=tag) for tag in ("v1", "v2")}
+
+    for tag, shown in expected.items():
+        graph.copy(tmp_path / tag, f"@{tag}")
+        assert rows(og.connect(tmp_path / tag)) == shown
+    graph.copy(tmp_path / "whole", whole=True)
+    graph.close()
+    remove(tmp_path / "g")
+
+    copied = og.connect(tmp_path / "whole")
+    assert {tag.name: rows(copied, commit=tag.name) for tag in copied.tags()} == expected
+    assert cleaned(copied) > 0
+    assert {tag.name: rows(copied, commit=tag.name) for tag in copied.tags()} == expected
+
+
 def test_indexes_blobs_views_and_deletions_are_in_the_copy(tmp_path: Path) -> None:
     schema = "node Doc { slug: String @key  text: String @index(text)  vec: Vector(2)? @index  scan: Blob? }"
     graph = og.init(tmp_path / "g", schema)
@@ -308,6 +336,31 @@ def test_a_killed_copy_is_refused_as_incomplete_and_can_be_repeated(tmp_path: Pa
     if what == "whole":
         assert og.connect(tmp_path / "copy").branches() == ["deep", "draft", "main"]
         assert [path for path in (tmp_path / "copy").rglob("*") if "idle" in str(path) and path.is_file()] == []
+    used(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("what", ["whole", "state"])
+def test_a_copy_may_be_killed_at_any_moment_and_again(tmp_path: Path, what: str) -> None:
+    graph = built(tmp_path / "g")
+    expected = contents(graph) if what == "whole" else rows(graph)
+    random = Random(what)
+    for _ in range(5):
+        process = copier(tmp_path / "g", tmp_path / "copy", what)
+        while not (tmp_path / "copy").exists() and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(random.random() * 0.15)
+        process.kill()
+        process.wait()
+        if (tmp_path / "copy" / "__schema_state.json").exists():
+            break
+        with pytest.raises(errors.NotFound, match=r"there is no graph|is not a graph|holds an incomplete copy"):
+            og.connect(tmp_path / "copy", read_only=True)
+    else:
+        graph.copy(tmp_path / "copy", whole=what == "whole")
+
+    copied = og.connect(tmp_path / "copy")
+    assert (contents(copied) if what == "whole" else rows(copied)) == expected
+    assert list((tmp_path / "copy").rglob(".tmp-*")) == []
     used(tmp_path / "copy")
 
 

@@ -41,7 +41,7 @@ def run(options: BranchMergeOptions) -> int:
     with writing(uri, branch=options.into, actor=options.actor, quiet=options.quiet) as graph:
 
         def merge(*, dry_run: bool) -> MergeResult:
-            return graph.merge(
+            return graph.merge(  # inline-commit-ok: a merge of branches
                 source,
                 options.into,
                 message=options.message,
@@ -84,7 +84,9 @@ def restore(options: RestoreOptions) -> int:
     with writing(uri, branch=options.branch, actor=options.actor, quiet=options.quiet) as graph:
 
         def apply() -> MergeResult:
-            return graph.restore(ref, branch=options.branch, message=options.message)
+            return graph.restore(  # inline-commit-ok: a state of the graph
+                ref, branch=options.branch, message=options.message
+            )
 
         return _applied(graph, apply, {"merged": "restored {0} on {1}"}, as_json=options.as_json)
 

@@ -9,7 +9,7 @@ to these heads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from omnigraph_sql.errors import Conflict
 from omnigraph_sql.maintenance.copies.destination import CopyDestination
@@ -30,7 +30,7 @@ def copy_everything(store: GraphStore, target: CopyDestination) -> TransferStats
     """Copy all branches, tables, logs and the schema."""
     heads = _heads(store)
     state = store.objects.read_text(STATE)
-    stats = target.write(store.objects, list(_files(store, heads)))
+    stats = target.write(store.objects, list(_files(store, heads, str(target.objects.root))))
     store.coordinator.require_same_graph()
     for name in (SOURCE, IR):
         target.objects.write_bytes(name, store.objects.read_bytes(name))
@@ -59,18 +59,29 @@ def _heads(store: GraphStore) -> list[Snapshot]:
     raise Conflict(text, reason="contention", hint="copy again")
 
 
-def _files(store: GraphStore, heads: Iterable[Snapshot]) -> Iterator[CopiedFile]:
+def _files(store: GraphStore, heads: Sequence[Snapshot], place: str) -> Iterator[CopiedFile]:
     storage, table = store.storage, store.coordinator.table
-    lineages = {head.lineage: head.manifest_version for head in heads}
-    yield from files_of_dataset(storage, table.name, lineages)
+    lineages = _lineages(heads)
+    yield from files_of_dataset(storage, table.name, lineages, place)
     for head in heads:
         if head.branch != MAIN:
             yield _record(store, head)
-    for path, newest in _published(store, heads).items():
-        yield from files_of_dataset(storage, path, newest)
+    for path, newest in _published(store, lineages).items():
+        yield from files_of_dataset(storage, path, newest, place)
     audit = table.identity.log(AUDIT)
     if storage.table_exists(audit):
-        yield from files_of_dataset(storage, audit, {None: storage.open_head(audit, None).version})
+        yield from files_of_dataset(storage, audit, {None: storage.open_head(audit, None).version}, place)
+
+
+def _lineages(heads: Iterable[Snapshot]) -> dict[str | None, int]:
+    """The newest versions of the lineages of the manifest: of all branches, and of deleted ones that a tag names."""
+    newest: dict[str | None, int] = {head.lineage: head.manifest_version for head in heads}
+    of_branches = set(newest)
+    tags = [tag for head in heads if head.branch == MAIN for tag in head.tags.values()]
+    for tag in tags:
+        if tag.lineage not in of_branches:
+            newest[tag.lineage] = max(newest.get(tag.lineage, 0), tag.manifest_version)
+    return newest
 
 
 def _journal(store: GraphStore, heads: Sequence[Snapshot]) -> list[Commit]:
@@ -93,21 +104,19 @@ def _journal(store: GraphStore, heads: Sequence[Snapshot]) -> list[Commit]:
 def _record(store: GraphStore, head: Snapshot) -> CopiedFile:
     records = store.coordinator.table.records
     name, text = records.object_name(head.branch), records.read(head.branch).text.encode()
-    return CopiedFile(name, name, len(text), is_unique=False, content=text)
+    return CopiedFile(name=name, source=name, size=len(text), is_unique=False, content=text)
 
 
-def _published(store: GraphStore, heads: Iterable[Snapshot]) -> dict[str, dict[str | None, int]]:
-    """The newest version of each table branch that a branch of the graph ever showed, by the path of the table."""
+def _published(store: GraphStore, lineages: Mapping[str | None, int]) -> dict[str, dict[str | None, int]]:
+    """The newest version of each table branch that the lineages ever showed, by the path of the table."""
     newest: dict[str, dict[str | None, int]] = {}
     table = store.coordinator.table
-    for head in heads:
-        rows = table.read(table.at(head.lineage, head.manifest_version))
-        for row in _version_rows(rows):
-            branches = newest.setdefault(head.locations[row["table_key"]], {})
-            branch = row["table_branch"]
-            branches[branch] = max(branches.get(branch, 0), row["table_version"])
+    for lineage_name, version in lineages.items():
+        rows = table.read(table.at(lineage_name, version))
+        paths = {row["table_key"]: row["location"] for row in rows if row["object_type"] == "table"}
+        for row in rows:
+            if row["object_type"] == "table_version":
+                branches = newest.setdefault(paths[row["table_key"]], {})
+                branch = row["table_branch"]
+                branches[branch] = max(branches.get(branch, 0), row["table_version"])
     return newest
-
-
-def _version_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    return (row for row in rows if row["object_type"] == "table_version")

@@ -35,8 +35,9 @@ FORBIDDEN = {
 OPT_OUT = re.compile(r"# inline-commit-ok: \S")
 
 # Objects whose methods share a name with a commit. `engine.objects` is the adapter for small texts, `engine.storage_inline`
-# the accessor of what cannot be staged, `bar` a progress bar; modules of our own, dicts and sets are no tables either.
-ADAPTERS = {"objects", "_objects", "storage_inline", "bar"}
+# the accessor of what cannot be staged, `bar` a progress bar, `graph` the public face; modules of our own, dicts and sets
+# are no tables either.
+ADAPTERS = {"objects", "_objects", "storage_inline", "bar", "graph"}
 CONTAINERS = (ast.Dict, ast.DictComp, ast.Set, ast.SetComp, ast.List, ast.ListComp)
 CONTAINER_TYPES = {"dict", "set", "list", "OrderedDict", "Counter", "defaultdict"}
 
