@@ -225,7 +225,7 @@ class Transaction:
 
             import_whole("datafusion")
             foreign = None if self._foreign is None else self._foreign()
-            # Engines ask in their own threads, while the thread of the statement may hold the transaction: they must not wait.
+            # Engines ask in their own threads, and the thread of the statement holds the transaction: they must not wait.
             self._sessions = SqlSessions(self._store, self._queries.unsaved(), lambda: self._shown, foreign, self._reads)
         self._renew()
         return self._sessions
