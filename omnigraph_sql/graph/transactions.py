@@ -75,7 +75,7 @@ class Transaction:
         self._sessions: SqlSessions | None = None
         self._reads: set[str] = set()
         self._seen = -1
-        self._shown: Snapshot | None = None
+        self._shown = self._writes.snapshot()
         self._commit: Commit | None = None
 
     def __enter__(self) -> Transaction:
@@ -225,15 +225,16 @@ class Transaction:
 
             import_whole("datafusion")
             foreign = None if self._foreign is None else self._foreign()
-            self._sessions = SqlSessions(self._store, self._queries.unsaved(), self._current, foreign, self._reads)
+            # Engines ask in their own threads, and the thread of the statement holds the transaction: they must not wait.
+            self._sessions = SqlSessions(self._store, self._queries.unsaved(), lambda: self._shown, foreign, self._reads)
+        self._renew()
         return self._sessions
 
-    def _current(self) -> Snapshot:
-        """What the transaction sees now; the same object until it writes again."""
+    def _renew(self) -> None:
+        """Show the sessions what the transaction sees now."""
         version = self._writes.version
-        if self._shown is None or self._seen != version:
+        if self._seen != version:
             self._shown, self._seen = self._writes.snapshot(), version
-        return self._shown
 
     # Writing
 
@@ -368,7 +369,7 @@ class Transaction:
         return StatementContext(
             store=self._store,
             writes=self._writes,
-            sessions=self._current_sessions(),
+            open_sessions=self._current_sessions,
             engine=self._engine,
             params=params or {},
             embeddings=self._embeddings,

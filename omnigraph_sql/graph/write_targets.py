@@ -94,7 +94,8 @@ class StatementContext:
 
     store: GraphStore
     writes: WriteTransaction
-    sessions: SqlSessions
+    open_sessions: Callable[[], SqlSessions]
+    """Gives sessions that show what the transaction sees now."""
     engine: str
     params: Mapping[str, Any]
     embeddings: Embeddings | None
@@ -104,6 +105,11 @@ class StatementContext:
     def state(self) -> StateRef:
         """The state that the statement sees."""
         return StateRef(self.writes.branch)
+
+    @property
+    def sessions(self) -> SqlSessions:
+        """Sessions that show what the statement sees."""
+        return self.open_sessions()
 
     @property
     def snapshot(self) -> Snapshot:
