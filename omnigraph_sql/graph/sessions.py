@@ -169,8 +169,10 @@ class GraphSqlSource:
     def _note_types(self) -> None:
         """Note all types: a query or a function of the graph may read any of them."""
         if self.reads is not None:
-            self.reads.update(TableKey.of_node(name) for name in self.catalog.nodes)
-            self.reads.update(TableKey.of_edge(name) for name in self.catalog.edges)
+            noted: set[str] = {TableKey.of_node(name) for name in self.catalog.nodes}
+            noted |= {TableKey.of_edge(name) for name in self.catalog.edges}
+            for key in noted:
+                self.reads.add(key)
 
 
 def _check(text: object, params: object) -> None:

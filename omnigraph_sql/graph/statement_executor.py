@@ -118,13 +118,13 @@ class StatementExecutor:
         rows: TableRowStatements | TypeRowStatements = kind(self._context, target)
         match statement:
             case InsertStatement():
-                return rows.insert(statement)
+                return rows.insert(statement)  # inline-commit-ok: stages rows
             case UpdateStatement():
-                return rows.update(statement)
+                return rows.update(statement)  # inline-commit-ok: stages rows
             case DeleteStatement():
-                return rows.delete(statement)
+                return rows.delete(statement)  # inline-commit-ok: stages rows
             case MergeIntoStatement():
-                return rows.merge(statement)
+                return rows.merge(statement)  # inline-commit-ok: stages rows
         assert isinstance(statement, TruncateStatement)
         return rows.truncate(statement)
 

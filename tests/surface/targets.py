@@ -249,6 +249,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "tags": _none,
     "take_over": lambda world: {**_keyed(world), "wanted": lambda _: True},
     "unregister": _registered,
+    "transaction": lambda world: {"engine": "datafusion"},
     "use_checks": lambda world: {"checks": {"no rows": "select 1 as x where false"}},
     "use_project": lambda world: {"path": world.work / "omnigraph.yaml"},
     "use_queries": lambda world: {"files": world.work / "ports.gq"},

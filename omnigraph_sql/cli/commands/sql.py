@@ -51,8 +51,8 @@ class SqlOptions(ReadCommandOptions):
 @ignore_unknown_option
 @click.option("--isolated", is_flag=True, help="Run it in a process of its own, whose memory is limited as a whole.")
 @click.option("--write", is_flag=True, help="The statements may change the graph; they are published as one commit.")
-@click.option("--message", metavar="TEXT", help="A note for the history, with --write.")
-@click.option("--idempotency-key", metavar="KEY", help="Scripts with the same key are run once per branch, with --write.")
+@click.option("--message", metavar="TEXT", help="With --write, a note for the history.")
+@click.option("--idempotency-key", metavar="KEY", help="With --write, scripts of one key are published once per branch.")
 @write_options
 @format_option(*ALL_FORMATS)
 @json_option("The same as --format json.")
