@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.explanation import Explanation, Step
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
+    from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sql import Preview
     from omnigraph_sql.history.branch_changes import ChangeFeedPage
     from omnigraph_sql.history.branches import BranchInfo
@@ -53,6 +54,7 @@ __all__ = [
     "Embedder",
     "EngineName",
     "EntityChange",
+    "ExecuteResult",
     "Explanation",
     "ExtraColumns",
     "ForeignTable",
@@ -96,6 +98,7 @@ _LAZY = {
     "CommitChanges": "history.commit_changes",
     "Embedder": "embeddings",
     "EntityChange": "history.diff",
+    "ExecuteResult": "graph.execute_result",
     "Explanation": "explanation",
     "ForeignTable": "foreign.model",
     "Graph": "graph",

@@ -14,3 +14,5 @@ ExtraColumns: TypeAlias = Literal["refuse", "skip"]
 """The treatment of columns that are not properties of the type: `refuse` raises, `skip` ignores them."""
 MergeGranularity: TypeAlias = Literal["row", "column"]
 """What two sides of a merge may both change: with `row` no row, with `column` a row, but not the same property of it."""
+WriteMode: TypeAlias = Literal["create", "replace", "append"]
+"""What a write to a relational table does: make it, make or replace it, or add rows to it."""

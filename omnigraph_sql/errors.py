@@ -190,6 +190,7 @@ class ValidationFailed(OmnigraphError):
 ConflictReason: TypeAlias = Literal[
     "aborted",
     "branch replaced",
+    "closed",
     "commit",
     "contention",
     "damaged",
@@ -210,6 +211,7 @@ ConflictReason: TypeAlias = Literal[
     "schema changed",
     "schema contract",
     "schema differs",
+    "table changed",
     "tagged",
     "undone",
     "unknown table",

@@ -42,7 +42,9 @@ COMMANDS = {
     "schema": LazyCommand("schema:schema", "Work with schemas."),
     "shell": LazyCommand("shell:shell", "Ask the graph URI in .gq and SQL, at one prompt."),
     "snapshot": LazyCommand("snapshot:snapshot", "Show the tables of the graph URI, their versions and row counts."),
-    "sql": LazyCommand("sql:sql", "Run an SQL statement that reads on the graph URI."),
+    "sql": LazyCommand(
+        "sql:sql", "Run an SQL statement that reads on the graph URI; with --write, statements that may change it."
+    ),
     "tag": LazyCommand("tag:tag", "Create, list and delete tags."),
     "version": LazyCommand("version:version", "Show the version."),
 }

@@ -109,7 +109,7 @@ class CheckRunner:
         from omnigraph_sql.graph.sessions import SqlSessions
 
         queries = self._queries.unsaved()
-        with closing(SqlSessions(self._store, queries, snapshot)) as sessions:
+        with closing(SqlSessions(self._store, queries, lambda: snapshot)) as sessions:
             for check in checks:
                 try:
                     rows, count = _first_rows(self._result(check, snapshot, queries, sessions, run_limits()))

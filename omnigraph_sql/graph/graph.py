@@ -64,8 +64,10 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph.changes import GraphChanges
     from omnigraph_sql.graph.checks import DataCheck
+    from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
+    from omnigraph_sql.graph.transactions import Transaction
     from omnigraph_sql.history.branch_changes import ChangeFeedPage
     from omnigraph_sql.history.branches import BranchInfo
     from omnigraph_sql.history.commit_changes import CommitChanges
@@ -420,6 +422,67 @@ class Graph:
         run = sessions.isolated_sql if isolated else sessions.sql
         limits = run_limits(timeout, memory_limit)
         return run(text, params, state, engine, limits, ignore_unknown=ignore_unknown_params)
+
+    @checked(engine=text, message=optional(text), actor=optional(text), idempotency_key=optional(text))
+    def execute(
+        self,
+        text: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str = MAIN,
+        engine: EngineName = "datafusion",
+        message: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecuteResult:
+        """Run SQL statements that read or write, and publish what they change as one commit.
+
+        A script that meets changes of others in tables that it read or wrote is run again.
+
+        Args:
+            text: one statement, or several that end with semicolons.
+            params: values for their `$name` parameters.
+            branch: the branch that plain names mean, and that is changed.
+            engine: `datafusion` or `duckdb`.
+            message: a note for the history.
+            actor: who writes; the actor of the handle unless given.
+            idempotency_key: a script of a key that is in the history of the branch does nothing, and returns its commit.
+
+        Returns:
+            The number of rows that were changed, the commit, and the rows of the last statement that gives some.
+
+        Raises:
+            BadRequest: a statement is not valid or not supported, or the graph is read-only. The message names the
+                statement, and nothing is published.
+            NotFound: a statement names something that does not exist.
+            ValidationFailed: rows break a rule of the schema, or a constraint of a table.
+            KeyConflict: a row with such a key exists.
+            Conflict: a name is taken, or others keep changing the tables.
+
+        Example:
+            >>> graph.execute("update Port set depth = depth + 1 where code = $code", {"code": "NLRTM"}).rows_affected
+            1
+        """
+        self._require_writable()
+        from omnigraph_sql.graph.execute_result import ExecuteResult
+        from omnigraph_sql.graph.scripts import ScriptRun
+        from omnigraph_sql.writes.operation import Provenance
+        from omnigraph_sql.writes.protocol import find_replay
+
+        refuse_path(text, ".sql", "a statement")
+        provenance = Provenance("Transaction", self._actor_for(actor), message, idempotency_key)
+        replayed = find_replay(self._store, public_name(branch), provenance)
+        if replayed is not None:
+            return ExecuteResult(0, replayed)
+        notes: Any = {"message": message, "actor": actor, "idempotency_key": idempotency_key}
+        script = ScriptRun(
+            store=self._store,
+            graph=self,
+            begin=lambda name: self.transaction(name, engine=engine, **notes),
+            notes=notes,
+            params=params,
+        )
+        return script.run(text, branch)
 
     @checked(memory_limit=optional(whole()))
     def datafusion(
@@ -1076,6 +1139,56 @@ class Graph:
         from omnigraph_sql.writes import branches as branch_writes
 
         branch_writes.delete_branch(self._store, name)
+
+    @checked(engine=text)
+    def transaction(
+        self,
+        branch: str = MAIN,
+        *,
+        message: str | None = None,
+        engine: EngineName = "datafusion",
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+        checks: Any = None,
+    ) -> Transaction:
+        """Begin a transaction: several reads and writes on the present state of a branch, published as one commit.
+
+        Args:
+            branch: the branch.
+            message: a note for the history.
+            engine: which engine runs the SQL statements.
+            actor: who writes; the actor of the handle unless given.
+            idempotency_key: a transaction of a key that is in the history of the branch publishes nothing.
+            checks: reads that must return no row on the graph as it will be, as for `merge`.
+
+        Returns:
+            The transaction, for a `with` block.
+
+        Raises:
+            BadRequest: the graph is read-only, or an argument is not valid.
+            NotFound: there is no such branch.
+
+        Example:
+            >>> with graph.transaction(message="a port and its lane") as tx:
+            ...     _ = tx.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            ...     _ = tx.load('{"edge": "Lane", "from": "GBFXT", "to": "NLRTM"}', mode="append")
+            >>> graph.commits()[0].message
+            'a port and its lane'
+        """
+        self._require_writable()
+        from omnigraph_sql.graph.transactions import Transaction
+        from omnigraph_sql.writes.operation import Provenance
+
+        return Transaction(
+            self._store,
+            self._queries,
+            public_name(branch),
+            Provenance("Transaction", self._actor_for(actor), message, idempotency_key),
+            engine=engine,
+            embeddings=self._embeddings,
+            foreign=lambda: self._sql.sessions.foreign,
+            review=self._review(checks),
+        )
 
     # Tags ------------------------------------------------------------------------------------------------------------
 

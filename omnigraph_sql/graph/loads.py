@@ -16,15 +16,17 @@ from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.store.lifecycle import SOURCE
 from omnigraph_sql.writes.load.abandoned_loads import discard, record
-from omnigraph_sql.writes.load.loads import LoadInput, LoadResult, check_mode, reported_result, warn_of
+from omnigraph_sql.writes.load.loads import LoadInput, LoadResult, check_mode, prepare_load, reported_result, warn_of
 from omnigraph_sql.writes.load.loads import load as run_load
 from omnigraph_sql.writes.load.rejects import RejectLimit, Rejects, RejectTarget, files_of
+from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.load.stage import Step, publish_staged, stage_load
 from omnigraph_sql.writes.load.staged_load import StagedLoad
 from omnigraph_sql.writes.operation import Provenance
 from omnigraph_sql.writes.protocol import Review
 from omnigraph_sql.writes.readers import PlacedTables, TableOptions, read_records, read_tables, table_options
 from omnigraph_sql.writes.readers.model import Counted
+from omnigraph_sql.writes.transactions import WriteTransaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,15 @@ class GraphLoads:
                 provenance=request.provenance,
                 review=request.review,
             )
+        return reported_result(result, rejects)
+
+    def load_into(self, transaction: WriteTransaction, request: LoadRequest) -> LoadResult:
+        """Load as part of a transaction."""
+        mode, options = check_mode(request.mode), request.options
+        with request.rejected() as rejects, Workspace() as workspace:
+            batches = self._input(request.data, rejects, options)
+            prepare = prepare_load(self._store, batches, workspace, mode=mode, branch=request.branch)
+            result = transaction.apply(prepare)
         return reported_result(result, rejects)
 
     def stage(self, request: LoadRequest, on_step: Callable[[Step], None]) -> StagedLoad:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.deadline import checked_by
@@ -30,6 +31,7 @@ from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
 from omnigraph_sql.sql.history_relation import history_columns
 from omnigraph_sql.sql.refs import StateRef, check_type
+from omnigraph_sql.sql.resolver import NameResolver
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
 from omnigraph_sql.sql.states import state_of
@@ -37,6 +39,7 @@ from omnigraph_sql.sqltext.parameter_limits import check_parameters
 from omnigraph_sql.sqltext.text_limits import check_sql
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.table_keys import TableKey
 
 if TYPE_CHECKING:
     from omnigraph_sql.engines.datafusion.sessions import GraphContext
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.isolation.wire import IsolatedRequest
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GraphSqlSource:
     """The graph as SQL reads it (`omnigraph_sql.sql.resolver.SqlSource`).
 
@@ -54,11 +57,15 @@ class GraphSqlSource:
 
     store: GraphStore
     queries: GraphQueries
-    shown: Snapshot | None = None
-    """The snapshot to show for its branch instead of the head, for previews."""
+    shown: Callable[[], Snapshot] | None = None
+    """The snapshot to show for its branch instead of the head, for previews and transactions."""
+    reads: set[str] | None = None
+    """The keys of the tables of `shown` that statements read; None if nobody asks."""
     foreign: ForeignTables = field(default_factory=lambda: ForeignTables(infer_file_schema))
     files: dict[Path, None] = field(default_factory=dict)
     """The files with `.gq` queries that `gq` calls by name."""
+    staged_rows: dict[str, pads.Dataset] = field(default_factory=dict)
+    """Rows that a statement is about to write, by names that no table has."""
 
     @property
     def catalog(self) -> Catalog:
@@ -72,9 +79,15 @@ class GraphSqlSource:
 
     def state(self, ref: StateRef) -> Snapshot:
         """Return the snapshot that a state reference names now."""
-        if self.shown is not None and ref == StateRef(self.shown.branch):
-            return self.shown
+        shown = None if self.shown is None else self.shown()
+        if shown is not None and ref == StateRef(shown.branch):
+            return shown
         return state_of(self.store.coordinator, ref)
+
+    def note(self, ref: StateRef, key: str) -> None:
+        """Note that a statement reads a table of the shown snapshot."""
+        if self.reads is not None and self.shown is not None and ref == StateRef(self.shown().branch):
+            self.reads.add(key)
 
     def confirm(self) -> None:
         """Raise if the graph was removed or replaced by another one."""
@@ -143,13 +156,23 @@ class GraphSqlSource:
         self, text: str, name: str | None, params: Mapping[str, Any], snapshot: Snapshot, allowed: RunLimits
     ) -> Result:
         """Run a `.gq` query on a snapshot."""
+        self._note_types()
         request = self.queries.request(text, name, params, lambda: snapshot, allowed)
         engine = self.queries.engines.get("datafusion")
         return Result(request.schema, lambda: engine.start(request), graph_commit_id=snapshot.commit_id)
 
     def scope(self, snapshot: Snapshot) -> BindContext:
         """Return the binding context of a state."""
+        self._note_types()
         return self.queries.engines.resources.bare_scope(self.catalog, snapshot)
+
+    def _note_types(self) -> None:
+        """Note all types: a query or a function of the graph may read any of them."""
+        if self.reads is not None:
+            noted: set[str] = {TableKey.of_node(name) for name in self.catalog.nodes}
+            noted |= {TableKey.of_edge(name) for name in self.catalog.edges}
+            for key in noted:
+                self.reads.add(key)
 
 
 def _check(text: object, params: object) -> None:
@@ -168,12 +191,24 @@ def _checked_parameters(text: str, params: Mapping[str, Any], clock: RunClock, *
 class SqlSessions:
     """Statements on a graph, and sessions of DataFusion and DuckDB."""
 
-    def __init__(self, store: GraphStore, queries: GraphQueries, shown: Snapshot | None = None) -> None:
-        self._source = GraphSqlSource(store, queries, shown)
+    def __init__(
+        self,
+        store: GraphStore,
+        queries: GraphQueries,
+        shown: Callable[[], Snapshot] | None = None,
+        foreign: ForeignTables | None = None,
+        reads: set[str] | None = None,
+    ) -> None:
+        """With `shown`, a snapshot in place of the head of its branch; `reads` collects its tables that statements read."""
+        self._source = GraphSqlSource(store=store, queries=queries, shown=shown, reads=reads)
+        if foreign is not None:
+            self._source = replace(self._source, foreign=foreign)
         self._statements: dict[str, StatementEngine] = {}
         self._processes = ProcessPool()
         self.foreign = self._source.foreign
         """The foreign tables that statements and sessions show."""
+        self.staged_rows = self._source.staged_rows
+        """Rows that a statement is about to write, by names that no table has."""
 
     def isolated_sql(
         self,
@@ -276,6 +311,10 @@ class SqlSessions:
             query_name="sql",
             target=str(default_state),
         )
+
+    def resolver(self, default_state: StateRef) -> NameResolver:
+        """Return a resolver of the present names."""
+        return NameResolver(self._source, default_state)
 
     def use_files(self, files: Iterable[Path]) -> None:
         """Let `gq` call the queries of files by name."""

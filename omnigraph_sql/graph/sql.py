@@ -102,7 +102,7 @@ class GraphSql:
         import_whole("datafusion")
         from omnigraph_sql.graph.sessions import SqlSessions
 
-        return Preview(SqlSessions(self._store, self._queries.unsaved(), snapshot), snapshot.branch)
+        return Preview(SqlSessions(self._store, self._queries.unsaved(), lambda: snapshot), snapshot.branch)
 
     def close(self) -> None:
         """Release the sessions."""

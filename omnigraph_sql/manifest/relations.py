@@ -20,9 +20,13 @@ class Relation:
     """A relational table or view of a snapshot."""
 
     schema: str
+    """Its schema."""
     name: str
+    """Its name."""
     kind: Literal["table", "view"]
+    """What it is."""
     table_key: str
+    """Its key in snapshots: `table:SCHEMA.NAME` or `view:SCHEMA.NAME`."""
     row_count: int | None
     """Of a table."""
     definition: dict[str, Any] | None

@@ -12,7 +12,7 @@ from omnigraph_sql.sql.resolver import NameResolver
 from omnigraph_sql.sqltext.text_limits import too_deep
 
 _GIVE = "give a value for every $name of the statement"
-READS_ONLY = "SQL only reads; write with load or mutate"
+READS_ONLY = "SQL only reads here; write with Graph.execute or `ogsql sql --write`"
 _FIELD = re.compile(r"No field named (.+?)\. (?:Did you mean|Valid fields are) (.*?)\.?$", re.DOTALL)
 _CALL = re.compile(r"to satisfy a call to '(\w+)' function")
 _PLACEHOLDER = re.compile(r"Placeholder '(\$\w+)' was not provided")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from omnigraph_compiler import Catalog, EdgeType, NodeType
 from omnigraph_compiler.diagnostics import did_you_mean
@@ -30,6 +31,9 @@ from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.table_keys import TableKey
 
 Kind: TypeAlias = Literal["node", "edge", "table", "view", "foreign"]
+ADDRESSED = "\x1frows"
+"""Behind the name of a relational table: its rows with their ids and addresses. No table has a name with this character."""
+ADDRESSES = (pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64()))
 _FILE_NAME = re.compile(
     r".*\.(csv|tsv|parquet|pq|json|jsonl|ndjson|arrow|feather|db|duckdb|gz|zst)|[^ ]*[/\\][^ ]*|\w+://.*", re.I
 )
@@ -96,6 +100,13 @@ class SqlSource(Protocol):
     def scope(self, snapshot: Snapshot) -> BindContext:
         """Return the binding context of a state, for traversals."""
 
+    def note(self, ref: StateRef, key: str) -> None:
+        """Note that a statement reads a table."""
+
+    @property
+    def staged_rows(self) -> Mapping[str, pads.Dataset]:
+        """Rows that are about to be written, by names that no table has."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTable:
@@ -111,6 +122,10 @@ class ResolvedTable:
     """The relation, for a relational table or view."""
     foreign: ForeignSource | None = None
     """The source, for a foreign table."""
+    staged: pads.Dataset | None = None
+    """Rows that are about to be written."""
+    is_addressed: bool = False
+    """True if rows come with their ids and addresses."""
 
     @property
     def key(self) -> str:
@@ -245,6 +260,17 @@ class NameResolver:
 
     def find(self, place: SchemaRef, name: str) -> ResolvedTable:
         """Resolve a table name. `node:T` and `edge:E` name types; case matters only if names differ in nothing else."""
+        table = self._resolved(place, name)
+        if table.foreign is None and table.staged is None:
+            self.source.note(place.ref, table.key)
+        return table
+
+    def _resolved(self, place: SchemaRef, name: str) -> ResolvedTable:
+        if name in self.source.staged_rows:
+            return ResolvedTable(name=name, kind="table", staged=self.source.staged_rows[name])
+        if name.endswith(ADDRESSED):
+            table = self._resolved(place, name.removesuffix(ADDRESSED))
+            return replace(table, is_addressed=table.entry is not None and table.relation is not None)
         tables = self.tables(place)
         if name in tables:
             return tables[name]
@@ -289,8 +315,11 @@ class NameResolver:
             return type_columns(table.type)
         if table.foreign is not None:
             return table.foreign.schema
+        if table.staged is not None:
+            return table.staged.schema
         assert table.entry is not None
-        return plain_type(self.source.storage.schema(self.opened(table.entry)()))
+        columns = plain_type(self.source.storage.schema(self.opened(table.entry)()))
+        return pa.schema([*columns, *ADDRESSES]) if table.is_addressed else columns
 
     def require(self, place: SchemaRef, table: ResolvedTable) -> None:
         """Raise if a cleanup has removed a table of a past state, even if the statement reads none of its rows."""

@@ -18,6 +18,7 @@ import lance
 _BASE_PATHS: Final = 18
 _PATH: Final = 4
 _TRANSACTION: Final = 12
+_NEXT_ROW_ID: Final = 14
 _BRANCH: Final = 20
 _FOOTER: Final = struct.Struct("<QHH4s")
 """The end of the file of a version: the position of the message, the format of the file, and a mark."""
@@ -81,6 +82,15 @@ def base_name(path: str, name: str) -> str:
     """The name below the root of a base: of the dataset `name` itself, or of a branch of it."""
     at = path.find(f"/{name}/tree/")  # the first one: the name of a branch may look like a place
     return name if at < 0 else path[at + 1 :]
+
+
+def next_row_id(dataset: Any) -> int:
+    """The row id that the next new row of the opened version gets."""
+    for number, content, raw in _fields(bytes(dataset._ds.serialized_manifest())):
+        if number == _NEXT_ROW_ID and content is None:
+            _, start = _number(raw, 0)
+            return _number(raw, start)[0]
+    return 0
 
 
 def transaction_name(dataset: Any) -> str:

@@ -219,7 +219,7 @@ def _of_fragment(
     if "_rowaddr" in columns:
         arrays["_rowaddr"] = pa.array(_addresses(storage, handle, place, rows))
     if "_rowid" in columns:
-        arrays["_rowid"] = _row_ids(handle, place).take(pa.array(_offsets(storage, handle, place, rows)))
+        arrays["_rowid"] = row_ids_of(handle, place).take(pa.array(_offsets(storage, handle, place, rows)))
     fields = [pa.field(name, arrays[name].type, schema.field(name).nullable if name in stored else True) for name in columns]
     return pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=pa.schema(fields))
 
@@ -257,7 +257,7 @@ def _addresses(
     return (np.uint64(place.number) << _FRAGMENT) | offsets
 
 
-def _row_ids(handle: SnapshotHandle, place: FragmentPlace) -> pa.Array:
+def row_ids_of(handle: SnapshotHandle, place: FragmentPlace) -> pa.Array:
     """The row ids of all rows in the files of a fragment."""
     metadata = handle._dataset.get_fragment(place.number).metadata.row_id_meta
     return RowIdSequence.from_inline_metadata(metadata).to_pyarrow()

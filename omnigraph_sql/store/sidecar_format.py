@@ -50,8 +50,9 @@ _WRITERS: Final = (
     "Restore",
     "Revert",
     "SchemaApply",
+    "Transaction",
 )
-_ONE_COMMIT: Final = ("BranchMerge", "CherryPick", "Load", "Mutation", "Relational", "Restore", "Revert")
+_ONE_COMMIT: Final = ("BranchMerge", "CherryPick", "Load", "Mutation", "Relational", "Restore", "Revert", "Transaction")
 """Writers that move the head of a table that is there by one version."""
 
 

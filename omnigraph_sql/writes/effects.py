@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph_sql import failpoints, ulid
 from omnigraph_sql.errors import Conflict, ExpectedVersionMismatch, OmnigraphError, RecoveryRequired, Storage
@@ -35,7 +35,7 @@ from omnigraph_sql.writes.stage import needs_fork, stage_write
 
 def commit(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Provenance) -> WriteOutcome[T]:
     """Move the heads of the tables and publish. The caller holds their locks and has looked that nothing moved."""
-    operation_id = ulid.new()
+    operation_id = attempt.operation_id or ulid.new()
     sidecar = _sidecar(store, branch, attempt, provenance, operation_id)
     if not sidecar.tables:
         # Nothing but rows of the manifest: the publish is the whole operation, and it is atomic by itself.
@@ -91,9 +91,15 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
     tables, registrations = [], []
     for write in _ordered(attempt):
         entry = attempt.snapshot.entries.get(write.table_key)
-        fork = f"{branch}.{operation_id[-10:]}"
+        fork = fork_name(branch, operation_id)
+        placed = attempt.places.get(write.table_key)
+        if placed is not None:
+            tables.append(replace(placed, transaction_uuids=(attempt.staged[write.table_key].transaction_uuid,)))
+            if entry is None:
+                registrations.append(RegisterTable(write.table_key, placed.table_path))
+            continue
         if entry is None:
-            tables.append(_new_table(store, attempt.snapshot, write, fork))
+            tables.append(new_table(store, attempt.snapshot, write, fork))
             registrations.append(RegisterTable(write.table_key, tables[-1].table_path))
             continue
         forks = needs_fork(attempt.snapshot, entry)
@@ -142,7 +148,12 @@ def _sidecar(store: GraphStore, branch: str, attempt: Attempt[T], provenance: Pr
     )
 
 
-def _new_table(store: GraphStore, snapshot: Snapshot, write: TableWrite, fork: str) -> SidecarTable:
+def fork_name(branch: str, operation_id: str) -> str:
+    """The name of the table branches that an operation makes for a graph branch."""
+    return f"{branch}.{operation_id[-10:]}"
+
+
+def new_table(store: GraphStore, snapshot: Snapshot, write: TableWrite, fork: str) -> SidecarTable:
     """A table that does not exist on this branch: a fork of what was there before it was dropped, or of an empty table."""
     assert isinstance(write, CreateTable)
     pin, before = snapshot.pin(write.table_key), snapshot.dropped.get(write.table_key)
@@ -168,7 +179,10 @@ def _effect(store: GraphStore, sidecar: Sidecar, attempt: Attempt[T], write: Tab
         failpoints.hit("merge.between_tables")
     _claim(store, sidecar)
     table = next(candidate for candidate in sidecar.tables if candidate.table_key == write.table_key)
-    if table.fork_from is not None:
+    if write.table_key in attempt.heads:
+        handle = attempt.heads[write.table_key]
+        staged = store.storage.attribute(attempt.staged[write.table_key], sidecar.operation_id)
+    elif table.fork_from is not None:
         handle = _fork(store, sidecar, table)
         failpoints.hit("write.post_fork_pre_commit")
         while handle.version + 1 < table.post_commit_version:

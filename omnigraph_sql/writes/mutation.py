@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,18 +101,8 @@ def mutate(
 
     When others have changed the rows that it chose, it is evaluated anew at most `retries` times.
     """
-    if not isinstance(query.plan, ir.WritePlan):
-        raise BadRequest(f"`{query.name}` is a read, not a mutation", hint="run it as a query")
     _check_retries(retries)
-    plan = query.plan
-    bound = bind_parameters(query, params, ignore_unknown=ignore_unknown)
-
-    def prepare(snapshot: Snapshot) -> PreparedWrite[MutationResult]:
-        staging = MutationStaging(store=store, snapshot=snapshot, embeddings=embeddings)
-        for statement in plan.statements:
-            _run(staging, statement, bound)
-        return _finish(staging)
-
+    plan, prepare = prepare_mutation(store, query, params, embeddings, ignore_unknown=ignore_unknown)
     provenance = Provenance("Mutation", actor, message, idempotency_key)
     commit = find_replay(store, branch, provenance)
     if commit is not None:
@@ -129,6 +119,29 @@ def mutate(
     if outcome.replayed:
         return MutationResult(0, 0, outcome.commit, replayed=True)
     return MutationResult(outcome.result.affected_nodes, outcome.result.affected_edges, outcome.commit)
+
+
+def prepare_mutation(
+    store: GraphStore,
+    query: Query,
+    params: Mapping[str, Any] | None,
+    embeddings: Embeddings | None,
+    *,
+    ignore_unknown: bool = False,
+) -> tuple[ir.WritePlan, Callable[[Snapshot], PreparedWrite[MutationResult]]]:
+    """The plan of a mutation, and the function that evaluates it on a snapshot."""
+    plan = query.plan
+    if not isinstance(plan, ir.WritePlan):
+        raise BadRequest(f"`{query.name}` is a read, not a mutation", hint="run it as a query")
+    bound = bind_parameters(query, params, ignore_unknown=ignore_unknown)
+
+    def prepare(snapshot: Snapshot) -> PreparedWrite[MutationResult]:
+        staging = MutationStaging(store=store, snapshot=snapshot, embeddings=embeddings)
+        for statement in plan.statements:
+            _run(staging, statement, bound)
+        return _finish(staging)
+
+    return plan, prepare
 
 
 def _check_retries(retries: object) -> None:
@@ -313,11 +326,27 @@ def _delete(staging: MutationStaging, statement: ir.Delete, params: Mapping[str,
     condition = _condition(statement.predicate, params).scan
     ids = _scan_ids(staging, key, condition)
     staging.selections.append(Selection(key, condition, ids))
+    _remove_entities(staging, key, ids)
+
+
+def prepare_removal(store: GraphStore, key: TableKey, ids: pa.Array) -> Callable[[Snapshot], PreparedWrite[MutationResult]]:
+    """The function that removes entities by their ids, nodes with their edges, from a snapshot that has them."""
+
+    def prepare(snapshot: Snapshot) -> PreparedWrite[MutationResult]:
+        staging = MutationStaging(store=store, snapshot=snapshot)
+        _remove_entities(staging, key, ids)
+        return _finish(staging)
+
+    return prepare
+
+
+def _remove_entities(staging: MutationStaging, key: TableKey, ids: pa.Array) -> None:
+    """Remove entities; nodes take their edges with them."""
     _remove(staging, key, ids)
-    if statement.type_kind == "edge":
+    if key.is_edge:
         return
     for edge in staging.store.catalog.edges.values():
-        ends = [end for end, node in (("src", edge.source), ("dst", edge.target)) if node == statement.type]
+        ends = [end for end, node in (("src", edge.source), ("dst", edge.target)) if node == key.name]
         for end in ends:
             edges = TableKey.of_edge(edge.name)
             staging.reads.add(edges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -13,8 +13,9 @@ from omnigraph_sql.manifest.changes import DefinitionChange, Pin, PointerUpdate,
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.texts import check_actor, check_optional
-from omnigraph_sql.storage.handles import StagedHandle
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
 from omnigraph_sql.storage.index_definitions import IndexSpec
+from omnigraph_sql.store.sidecar_format import SidecarTable
 from omnigraph_sql.writes.checks.pending_graph import TableRows
 
 T = TypeVar("T")
@@ -191,6 +192,12 @@ class Attempt(Generic[T]):
     snapshot: Snapshot
     prepared: PreparedWrite[T]
     staged: dict[str, StagedHandle] = field(default_factory=dict)
+    _: KW_ONLY
+    operation_id: str | None = None
+    """The id of the operation, if it was chosen before it is committed."""
+    places: dict[str, SidecarTable] = field(default_factory=dict)
+    """Tables whose forks were made before, with the heads that their staged writes are based on."""
+    heads: dict[str, SnapshotHandle] = field(default_factory=dict)
 
 
 def touched(attempt: Attempt[T]) -> set[str]:

@@ -27,6 +27,7 @@ from omnigraph_sql.manifest.relations import (
     view_key,
 )
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.table_rules import TableRules
 from omnigraph_sql.manifest.texts import check_name, check_optional
 from omnigraph_sql.manifest.texts import check_sql as check_sql_text
 from omnigraph_sql.sqltext.text_limits import check_sql
@@ -45,6 +46,7 @@ from omnigraph_sql.writes.operation import (
     Upsert,
 )
 from omnigraph_sql.writes.protocol import execute
+from omnigraph_sql.writes.transactions import WriteTransaction
 
 Steps = tuple[tuple[TableWrite, ...], tuple[Tombstone | DefinitionChange, ...]]
 
@@ -55,7 +57,10 @@ class RelationalWriter:
     Data is an Arrow table, a data frame, or any other object with an Arrow C stream.
     """
 
-    def __init__(self, store: GraphStore, branch: str, provenance: Provenance) -> None:
+    def __init__(
+        self, store: GraphStore, branch: str, provenance: Provenance, transaction: WriteTransaction | None = None
+    ) -> None:
+        self._transaction = transaction
         self._store = store
         self._branch = branch
         self._provenance = provenance
@@ -453,12 +458,15 @@ class RelationalWriter:
         reads = {table_key(schema, name), view_key(schema, name)}
         with Workspace() as workspace:
             # Spool first: a stream can be read once only, and the steps may run again.
-            incoming = None if data is None else TableRows.put(_reader(data), workspace)
+            incoming = None if data is None else TableRows.put(opened_rows(data), workspace)
 
             def with_rows(snapshot: Snapshot) -> Steps:
                 if incoming is not None and not fits:
                     return steps(snapshot, incoming)
                 wanted = self._schema(snapshot, schema, name)
+                if TableRules.of(wanted).are_enforced and incoming is not None:
+                    hint = "write with Graph.execute, or with execute or write of a transaction"
+                    raise BadRequest(f"`{schema}.{name}` has constraints, which are checked by SQL only", hint=hint)
                 rows = wanted.empty_table().to_reader() if incoming is None else _fitted(incoming.reader(), wanted)
                 return steps(snapshot, TableRows.put(rows, workspace))
 
@@ -469,6 +477,8 @@ class RelationalWriter:
             writes, changes = steps(snapshot)
             return PreparedWrite(writes=writes, reads=frozenset(reads), result=None, changes=changes)
 
+        if self._transaction is not None:
+            return self._transaction.apply(prepare)
         return execute(self._store, self._branch, prepare, self._provenance).commit
 
     def _require_no_type(self, schema: str, name: str) -> None:
@@ -540,7 +550,8 @@ def _schema_of(snapshot: Snapshot, schema: str) -> tuple[DefinitionChange, ...]:
     return (DefinitionChange(key, snapshot.pin(key) + 1, {}),)
 
 
-def _reader(data: Any) -> pa.RecordBatchReader:
+def opened_rows(data: Any) -> pa.RecordBatchReader:
+    """The rows of a caller as a stream. Raises for what has none."""
     if isinstance(data, pa.Table):
         return data.to_reader()
     if not isinstance(data, pa.RecordBatchReader) and not hasattr(data, "__arrow_c_stream__"):

@@ -51,7 +51,7 @@ nodes:
 GROUPS = {
     "Graph": ["Graph", "Preview"],
     "Results": ["Result", "Explanation", "Step"],
-    "Writes": ["LoadResult", "MutationResult", "StagedLoad", "RelationalWriter", "Embedder"],
+    "Writes": ["LoadResult", "MutationResult", "ExecuteResult", "StagedLoad", "RelationalWriter", "Embedder"],
     "States and history": [
         "Commit",
         "Tag",

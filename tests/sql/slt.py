@@ -3,6 +3,9 @@
     # Whatever follows a number sign at the beginning of a line is a comment.
     query [unordered]          a statement that gives rows
     statement error KIND       a statement that fails
+    execute ok [ROWS]          a script that writes, and how many rows it affects
+    execute error KIND         a script that writes, and fails
+    graph                      the records after it are about a new graph
     params {"name": 1}         before the statement: values of its parameters
     at BRANCH                  before the statement: on another branch, version (main@3) or commit
     skipif ENGINE REASON       before the statement: it is not run there
@@ -73,12 +76,19 @@ def _record(path: Path, line: int, lines: list[str]) -> Record:
             record.kind = value if word == "query" else "error"
             record.error = value.removeprefix("error ") if word == "statement" else ""
             break
+        elif word == "execute":
+            state, _, record.error = value.partition(" ")
+            record.kind = f"execute {state}"
+            break
+        elif word == "graph":
+            record.kind = "graph"
+            return record
         else:
             raise AssertionError(f"{path}:{line}: there is no directive `{word}`")
     body = list(rest)
     cut = body.index("----") if "----" in body else len(body)
     record.statement, record.expected = "\n".join(body[:cut]), body[cut + 1 :]
-    assert record.statement, f"{path}:{line}: there is no statement"
+    assert record.statement or record.kind == "graph", f"{path}:{line}: there is no statement"
     return record
 
 

@@ -66,7 +66,7 @@ def _branch(session: ShellSession, name: str) -> None:
     if name not in names:
         hint = did_you_mean(name, names) or "\\branch lists them"
         raise NotFound(f"there is no branch `{name}`", what="branch", name=name, hint=hint)
-    session.place = ShellTarget(name)
+    session.go_to(ShellTarget(name))
 
 
 def _at(session: ShellSession, argument: str) -> None:
@@ -76,7 +76,7 @@ def _at(session: ShellSession, argument: str) -> None:
         output.write(f"{place}: version {snapshot.manifest_version} of {snapshot.branch}, commit {snapshot.commit_id}\n")
         return
     if argument == "now":
-        session.place = ShellTarget(place.branch)
+        session.go_to(ShellTarget(place.branch))
         return
     if argument.isascii() and argument.isdigit():
         wanted = replace(place, version=int(argument), commit=None)
@@ -87,7 +87,7 @@ def _at(session: ShellSession, argument: str) -> None:
     else:
         wanted = replace(place, version=None, commit=_whole_commit(session, argument))
     session.graph.snapshot(branch=wanted.branch, version=wanted.version, commit=wanted.commit)
-    session.place = wanted
+    session.go_to(wanted)
 
 
 def _whole_commit(session: ShellSession, text: str) -> str:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_compiler.query import ast
@@ -18,10 +18,14 @@ from omnigraph_sql.cli.query_input import QuerySource
 from omnigraph_sql.cli.result_writer import write_rows
 from omnigraph_sql.cli.shell.screen import Screen
 from omnigraph_sql.cli.shell.statements import ShellStatement, split, tokens
+from omnigraph_sql.cli.shell.write_statements import may_write, run_write
 from omnigraph_sql.cli.source_files import load_text, located, rejections
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph import Graph
 from omnigraph_sql.manifest.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from omnigraph_sql.graph.transactions import Transaction
 
 ENGINES = ("datafusion", "duckdb")
 _DEEPEST = 16
@@ -97,19 +101,23 @@ class ShellSession:
     screen: Screen = field(default_factory=Screen)
     history: Callable[[], Sequence[str]] = tuple
     """The earlier input, oldest first."""
+    transaction: Transaction | None = None
+    """What `begin` began and no `commit` or `rollback` has ended."""
     _depth: int = 0
 
     def __enter__(self) -> ShellSession:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.transaction is not None:
+            self.transaction.rollback()
         self.screen.close()
 
     @property
     def prompt(self) -> str:
         """The prompt: the graph and its current state."""
         name = os.path.basename(self.graph.uri.rstrip("/")) or self.graph.uri
-        return f"{name} {self.place.short}> "
+        return f"{name} {self.place.short}{'' if self.transaction is None else '*'}> "
 
     def run_text(self, text: str, path: str) -> None:
         """Run all statements of a text; a last one need not be ended."""
@@ -163,6 +171,12 @@ class ShellSession:
         return self.graph.snapshot(branch=self.place.branch, version=self.place.version, commit=self.place.commit)
 
     def _answer(self, statement: ShellStatement, path: str) -> None:
+        if (
+            statement.kind == "sql"
+            and may_write(statement.text, is_open=self.transaction is not None)
+            and run_write(self, statement.text, path, self._mentioned(statement.text))
+        ):
+            return
         if statement.kind == "sql":
             arguments = self._arguments(QuerySource(statement.text, path), self._mentioned(statement.text))
             with querying.start_sql(self.graph, arguments) as result:
@@ -174,22 +188,39 @@ class ShellSession:
         if isinstance(query.body, ast.Write):
             self._mutate(source, query)
             return
+        if self.transaction is not None:
+            with located(path):
+                write_rows(self.transaction.query(source.text, None, self._declared(query)), self.form)
+            return
         with located(path), querying.start_query(self.graph, self._arguments(source, self._declared(query))) as result:
             write_rows(result, self.form)
 
     def _mutate(self, source: QuerySource, query: ast.Query) -> None:
         name = query.name.text
-        if self.read_only:
-            raise BadRequest(f"`{name}` is a mutation, and the shell only reads", hint="open it without --read-only")
-        if not self.place.is_now:
-            raise BadRequest(f"{self.place} is a state of the past, which nobody can change", hint="go back with `\\at now`")
+        self.require_writable(f"`{name}` is a mutation")
         with located(source.path):
-            done = self.graph.mutate(source.text, None, self._declared(query), branch=self.place.branch)
+            if self.transaction is not None:
+                done = self.transaction.mutate(source.text, None, self._declared(query))
+            else:
+                done = self.graph.mutate(source.text, None, self._declared(query), branch=self.place.branch)
         if self.form == "table":
             mutate.write_summary(done)
         else:
             about = {"uri": self.graph.uri, "branch": self.place.branch, "query_name": name}
             output.write_json(mutate.document(done, self.actor, **about))
+
+    def require_writable(self, what: str) -> None:
+        """Raise unless the session may change the state it is at."""
+        if self.read_only:
+            raise BadRequest(f"{what}, and the shell only reads", hint="open it without --read-only")
+        if not self.place.is_now:
+            raise BadRequest(f"{self.place} is a state of the past, which nobody can change", hint="go back with `\\at now`")
+
+    def go_to(self, place: ShellTarget) -> None:
+        """Change the state that statements are about."""
+        if self.transaction is not None:
+            raise BadRequest(f"a transaction on {self.place} is open", hint="end it with COMMIT or ROLLBACK")
+        self.place = place
 
     def _arguments(self, source: QuerySource, params: Mapping[str, Any]) -> querying.QueryArguments:
         place, limits = self.place, self.limits

@@ -144,9 +144,11 @@ class GraphSchemaProvider(_Fixed):
             return self._session.view(self._place, table)
         if table.foreign is not None:
             return provider_of(table.foreign, self._resolver.reading)
+        if table.staged is not None:
+            return as_provider(table.staged, table.name)
         if table.entry is None:
             raise unknown_name("table", table.name, self._resolver.tables(self._place))
         opened, storage = self._resolver.opened(table.entry), self._resolver.source.storage
-        if has_blobs(table):
+        if has_blobs(table) or table.is_addressed:
             return as_provider(LazyTable(self._resolver.columns(table), opened, ENGINE_FILTERS), table.name)
         return storage.provider(opened())

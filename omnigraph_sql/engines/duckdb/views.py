@@ -151,6 +151,9 @@ class GraphViews:
             self._has_files |= table.foreign.kind == "duckdb"
             self._created.pop((schema, name.lower()), None)
             return
+        if table.staged is not None:
+            self._create_dataset_view(schema, name, object(), table.staged)
+            return
         if table.entry is None:
             raise unknown_name("table", table.name, resolver.tables(place))
         if self._created.get((schema, name.lower())) != table.entry:

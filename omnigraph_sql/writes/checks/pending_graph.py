@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.table_rules import rules_metadata
 from omnigraph_sql.storage.columns import table_schema
 from omnigraph_sql.storage.filters import member_filter
 from omnigraph_sql.storage.handles import SnapshotHandle
@@ -95,7 +96,8 @@ class TableRows:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the table."""
-        return pa.schema([self._spool.schema.field(n) for n in range(len(self._spool.schema) - 2)])
+        fields = [self._spool.schema.field(n) for n in range(len(self._spool.schema) - 2)]
+        return pa.schema(fields, metadata=rules_metadata(self._spool.schema))
 
     def without(self, places: pa.Array) -> TableRows:
         """The rows but those that came from these places."""

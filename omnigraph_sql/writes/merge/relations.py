@@ -11,6 +11,7 @@ import pyarrow as pa
 from omnigraph_sql.history.row_multisets import have_equal_rows
 from omnigraph_sql.manifest.changes import DefinitionChange, Tombstone
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.table_rules import is_same_table
 from omnigraph_sql.storage.table_names import table_path
 from omnigraph_sql.storage.version_difference import row_difference, rows_at
 from omnigraph_sql.table_keys import TableKey
@@ -108,7 +109,7 @@ def _is_same(frame: MergeFrame, one: object, other: object) -> bool:
     storage = frame.store.storage
     first, second = storage.open(one), storage.open(other)
     schema = storage.schema(first)
-    if not schema.equals(storage.schema(second)):
+    if not is_same_table(schema, storage.schema(second)):
         return False
     difference = row_difference(storage, first, second)
     return have_equal_rows(storage, (first, difference.old), (second, difference.new))
@@ -183,7 +184,7 @@ def table_write(frame: MergeFrame, key: TableKey, workspace: Workspace) -> Table
         rows = TableRows.put(storage.scan(theirs), workspace)
         return CreateTable(key, rows, table_path(key))
     ours = storage.open(entry)
-    if not storage.schema(ours).equals(schema, check_metadata=False):
+    if not is_same_table(storage.schema(ours), schema):
         return Overwrite(key, TableRows.put(storage.scan(theirs), workspace))
     difference = row_difference(storage, ours, theirs)
     if not len(difference.old) and not len(difference.new):

@@ -1,0 +1,312 @@
+"""Transactions: writes of one caller that are staged one after another, seen by nobody else, and published as one commit.
+
+Every write is prepared on the snapshot that the transaction shows, staged, and committed to a working version of its table
+(`storage/working_versions.py`). Publishing stages what became of each table as one write on the version that the
+transaction began on. If others have changed a table that it wrote or read, it is refused; other tables may have moved.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from omnigraph_sql import ulid
+from omnigraph_sql.errors import BadRequest, Conflict, ExpectedVersionMismatch, OmnigraphError
+from omnigraph_sql.manifest.changes import DefinitionChange, PointerUpdate, Tombstone
+from omnigraph_sql.manifest.journal import Commit
+from omnigraph_sql.manifest.snapshot import Definition, Entry, Snapshot
+from omnigraph_sql.storage.handles import SnapshotHandle, StagedHandle
+from omnigraph_sql.storage.preview_versions import commit_view, drop_view
+from omnigraph_sql.storage.working_versions import collapse, next_row
+from omnigraph_sql.store.graph_store import GraphStore
+from omnigraph_sql.store.recovery import sweep
+from omnigraph_sql.store.sidecar_format import SidecarTable
+from omnigraph_sql.writes.effects import fork_name, new_table
+from omnigraph_sql.writes.operation import (
+    Attempt,
+    CreateTable,
+    Overwrite,
+    PreparedWrite,
+    Provenance,
+    StagedBefore,
+    T,
+    TableWrite,
+)
+from omnigraph_sql.writes.protocol import Review, publish_attempt, refuse_schema_apply
+from omnigraph_sql.writes.stage import needs_fork, stage_write
+
+_HINT: Final = "begin another one"
+
+
+@dataclass(kw_only=True)
+class _WorkingTable:
+    """A table that a transaction writes to."""
+
+    key: str
+    base: SnapshotHandle
+    """The version that the write will be committed on."""
+    last: SnapshotHandle
+    place: SidecarTable | None = None
+    """The fork that the transaction made, if the table is not one of its branch yet."""
+    fresh: int | None = 0
+    """The first row id that new rows get; None once the whole table was replaced."""
+    views: list[SnapshotHandle] = field(default_factory=list)
+    is_dropped: bool = False
+
+
+class WriteTransaction:
+    """A transaction on one branch. Threads may share it; their writes take effect one after another."""
+
+    def __init__(self, store: GraphStore, branch: str, provenance: Provenance) -> None:
+        self.store = store
+        self.branch = store.coordinator.require(branch)
+        self.provenance = provenance
+        refuse_schema_apply(store)
+        sweep(store, full=False)
+        self.base = store.coordinator.fresh(self.branch)
+        self.id = ulid.new()
+        self.version = 0
+        """Grows with every write: what was read before it may be out of date."""
+        self._lock = threading.RLock()
+        self._tables: dict[str, _WorkingTable] = {}
+        self._definitions: dict[str, Definition] = {}
+        self._reads: set[str] = set()
+        self._state = "open"
+
+    # Reading
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is committed or rolled back."""
+        return self._state == "open"
+
+    def require_open(self) -> None:
+        """Raise unless the transaction may still be used."""
+        if not self.is_open:
+            raise Conflict(f"the transaction was {self._state} before", reason="closed", hint=_HINT)
+
+    def snapshot(self) -> Snapshot:
+        """The graph as the transaction sees it: its base, with its own writes. What is read from it is noted."""
+        with self._lock:
+            entries = dict(self.base.entries)
+            for key, table in self._tables.items():
+                if table.is_dropped:
+                    entries.pop(key, None)
+                else:
+                    entries[key] = self._entry(table)
+            definitions = dict(self.base.definitions) | self._definitions
+            return replace(
+                self.base,
+                entries=MappingProxyType(dict(sorted(entries.items()))),
+                definitions=MappingProxyType(definitions),
+                is_past=False,
+            )
+
+    def _entry(self, table: _WorkingTable) -> Entry:
+        last = table.last
+        return Entry(
+            table_key=table.key,
+            path=last.path,
+            version=last.version,
+            branch=last.branch,
+            row_count=self.store.storage.count(last),
+            transaction_uuid=f"{self.id}-{last.version}",
+        )
+
+    def note_reads(self, keys: set[str]) -> None:
+        """Note tables that the transaction has read: its writes rest on them."""
+        with self._lock:
+            self._reads |= keys
+
+    # Writing
+
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """Let nobody else use the transaction, and undo what the block wrote if it fails."""
+        with self._lock:
+            self.require_open()
+            before = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
+            definitions = dict(self._definitions)
+            try:
+                yield
+            except BaseException:
+                self._back_to(before, definitions)
+                self.version += 1
+                raise
+
+    def apply(self, prepare: Callable[[Snapshot], PreparedWrite[T]]) -> T:
+        """Prepare a write on what the transaction sees, and stage it. One that fails leaves everything as it was."""
+        with self._lock:
+            self.require_open()
+            prepared = prepare(self.snapshot())
+            self._reads |= prepared.reads
+            before = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
+            definitions = dict(self._definitions)
+            try:
+                for write in prepared.writes:
+                    self._write(write)
+                for change in prepared.changes:
+                    self._change(change)
+            except BaseException:
+                self._back_to(before, definitions)
+                raise
+            self.version += 1
+            return prepared.result
+
+    def _back_to(
+        self, before: Mapping[str, tuple[SnapshotHandle, int | None, bool]], definitions: dict[str, Definition]
+    ) -> None:
+        """Undo the writes of a statement that failed in the middle."""
+        self._definitions = definitions
+        for key, table in list(self._tables.items()):
+            if key in before:
+                table.last, table.fresh, table.is_dropped = before[key]
+            else:
+                table.last, table.is_dropped = table.base, key not in self.base.entries
+
+    def _write(self, write: TableWrite) -> None:
+        storage = self.store.storage
+        table = self._tables.get(write.table_key) or self._begin(write)
+        if table.is_dropped:
+            assert isinstance(write, CreateTable)
+            table.is_dropped = False
+        staged = stage_write(self.store, table.last, write, self.id)
+        table.last = commit_view(storage, table.last, staged, self.id, owns_files=False)
+        table.views.append(table.last)
+        if isinstance(write, Overwrite | CreateTable):
+            table.fresh = None
+
+    def _begin(self, write: TableWrite) -> _WorkingTable:
+        storage = self.store.storage
+        key = write.table_key
+        entry = self.base.entries.get(key)
+        if entry is not None and not needs_fork(self.base, entry):
+            base, place = storage.open(entry), None
+        else:
+            place = self._place(write, entry)
+            base = self._fork(place)
+        self._tables[key] = table = _WorkingTable(key=key, base=base, last=base, place=place, fresh=next_row(base))
+        return table
+
+    def _place(self, write: TableWrite, entry: Entry | None) -> SidecarTable:
+        fork = fork_name(self.branch, self.id)
+        if entry is None:
+            return new_table(self.store, self.base, write, fork)
+        return SidecarTable(
+            table_key=write.table_key,
+            table_path=entry.path,
+            table_branch=fork,
+            expected_version=entry.version,
+            post_commit_version=entry.version + 1,
+            fork_from=(entry.branch, entry.version),
+            expected_branch=entry.branch,
+            expected_uuid=entry.transaction_uuid,
+        )
+
+    def _fork(self, place: SidecarTable) -> SnapshotHandle:
+        """The transaction's own branch of a table. Nothing names it before the publish; a cleanup finds it."""
+        storage = self.store.storage
+        assert place.fork_from is not None
+        assert place.table_branch is not None
+        handle = storage.fork(place.table_path, *place.fork_from, place.table_branch)
+        while handle.version + 1 < place.post_commit_version:
+            bump = storage.stage_rewrite(handle, None, None, self.id)
+            handle = storage.commit_staged(handle, bump)
+        return handle
+
+    def _change(self, change: Tombstone | DefinitionChange | PointerUpdate) -> None:
+        match change:
+            case DefinitionChange():
+                self._definitions[change.table_key] = Definition(change.table_key, change.revision, change.definition)
+            case Tombstone():
+                table = self._tables.get(change.table_key)
+                if table is None:
+                    entry = self.base.entry(change.table_key)
+                    handle = self.store.storage.open(entry)
+                    self._tables[change.table_key] = table = _WorkingTable(
+                        key=change.table_key, base=handle, last=handle, fresh=next_row(handle)
+                    )
+                table.is_dropped = True
+            case PointerUpdate():
+                text = f"{change.table_key} cannot be taken over from another branch inside a transaction"
+                raise BadRequest(text, hint="merge outside of the transaction")
+
+    # The end
+
+    def commit(self, provenance: Provenance | None = None, review: Review = None) -> Commit | None:
+        """Publish everything as one commit; None if nothing changed. Closes the transaction, also by a failure."""
+        with self._lock:
+            self.require_open()
+            try:
+                if review is not None:
+                    review(self.snapshot())
+                attempt = self._attempt()
+                if attempt.prepared.is_empty:
+                    commit = None
+                else:
+                    outcome = publish_attempt(self.store, self.branch, attempt, provenance or self.provenance)
+                    commit = outcome.commit
+            except BaseException as error:
+                self.rollback()
+                if isinstance(error, ExpectedVersionMismatch):
+                    raise self._conflict(error) from None
+                raise
+            self._state = "committed"
+            self._drop_views()
+            return commit
+
+    def _conflict(self, error: ExpectedVersionMismatch) -> Conflict:
+        verb = "wrote" if error.table_key in self._tables else "read"
+        text = f"{error.table_key}, which the transaction {verb}, was changed by others since it began: {error.message}"
+        return Conflict(text, reason="table changed", hint="run the transaction again")
+
+    def rollback(self) -> None:
+        """Drop everything. Nothing was visible, and nothing is left."""
+        with self._lock:
+            if not self.is_open:
+                return
+            self._state = "rolled back"
+            self._drop_views()
+            for table in self._tables.values():
+                if table.place is not None and table.place.table_branch is not None:
+                    with suppress(OmnigraphError):  # what is left is found by a cleanup
+                        self.store.storage.force_delete_branch(table.place.table_path, table.place.table_branch)
+
+    def _drop_views(self) -> None:
+        for table in self._tables.values():
+            for view in table.views:
+                with suppress(OmnigraphError):
+                    drop_view(self.store.storage, view)
+            table.views = []
+
+    def _attempt(self) -> Attempt[None]:
+        staged: dict[str, StagedHandle] = {}
+        places: dict[str, SidecarTable] = {}
+        heads: dict[str, SnapshotHandle] = {}
+        changes: list[Tombstone | DefinitionChange] = list(self._definition_changes())
+        for key, table in sorted(self._tables.items()):
+            if table.is_dropped:
+                if key in self.base.entries:
+                    changes.append(Tombstone(key, self.base.pin(key) + 1))
+                continue
+            write = collapse(self.store.storage, table.base, table.last, self.id, fresh=table.fresh)
+            if write is None:
+                continue
+            staged[key] = write
+            if table.place is not None:
+                places[key], heads[key] = table.place, table.base
+        reads = frozenset(key for key in self._reads if key not in staged)
+        prepared: PreparedWrite[None] = PreparedWrite(
+            writes=tuple(StagedBefore(key) for key in staged), reads=reads, result=None, changes=tuple(changes)
+        )
+        return Attempt(self.base, prepared, staged, operation_id=self.id, places=places, heads=heads)
+
+    def _definition_changes(self) -> Iterator[DefinitionChange]:
+        for key, definition in sorted(self._definitions.items()):
+            before = self.base.defined(key)
+            if (None if before is None else before.metadata) != definition.metadata:
+                yield DefinitionChange(key, self.base.pin(key) + 1, definition.metadata)
