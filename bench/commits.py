@@ -17,8 +17,13 @@ import omnigraph_sql as og
 from bench.loading import Comparison, stored_table, write_table
 from bench.measure import Sample, alternate
 from omnigraph_sql.manifest.changes import PointerUpdate, manifest_rows
+from omnigraph_sql.manifest.coordinator import ManifestCoordinator
+from omnigraph_sql.manifest.journal import CommitGraph
 from omnigraph_sql.manifest.snapshot import Intent
-from omnigraph_sql.storage.manifest_table import ROW_SCHEMA
+from omnigraph_sql.storage.manifest_table import ROW_SCHEMA, ManifestTable
+from omnigraph_sql.storage.tables import TableStorage
+from omnigraph_sql.store.sidecars import Sidecars
+from omnigraph_sql.writes.stage import stage_write
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  city: String? }
@@ -27,14 +32,14 @@ node Note { text: String }
 UPSERT = "query q($name: String) { insert Person { name: $name, age: 1 } }"
 APPEND = "query q($name: String) { insert Note { text: $name } }"
 
-PARTS = (
-    ("stage the rows", "staging.py", "stage_write"),
-    ("look for drift", "tables.py", "newest_version"),
-    ("write the sidecar", "sidecars.py", "write"),
-    ("commit the table", "tables.py", "commit_staged"),
-    ("look at the manifest", "coordinator.py", "fresh"),
-    ("merge into the manifest", "manifest_table.py", "merge_rows"),
-    ("append to the journal", "journal.py", "append"),
+PARTS: tuple[tuple[str, Any], ...] = (
+    ("stage the rows", stage_write),
+    ("look for drift", TableStorage.newest_version),
+    ("write the sidecar", Sidecars.write),
+    ("commit the table", TableStorage.commit_staged),
+    ("look at the manifest", ManifestCoordinator.fresh),
+    ("merge into the manifest", ManifestTable.merge_rows),
+    ("append to the journal", CommitGraph.append),
 )
 
 
@@ -95,8 +100,9 @@ def breakdown(run: Callable[[int], object], repeat: int) -> list[tuple[str, floa
     for number in range(repeat):
         profile.runcall(run, number)
     stats: Any = pstats.Stats(profile)
-    spent = {(Path(file).name, name): times[3] for (file, _, name), times in stats.stats.items()}
-    parts = [(label, spent[file, name] * 1000 / repeat) for label, file, name in PARTS]
+    spent = {(file, line): times[3] for (file, line, _), times in stats.stats.items()}
+    codes = [(label, function.__code__) for label, function in PARTS]
+    parts = [(label, spent[code.co_filename, code.co_firstlineno] * 1000 / repeat) for label, code in codes]
     total = stats.total_tt * 1000 / repeat
     return [*parts, ("everything else", total - sum(spent for _, spent in parts)), ("together", total)]
 
