@@ -496,7 +496,7 @@ class Graph:
 
     @checked(branch=content, database=content, schema=content, engine=text)
     def pinned(
-        self, *, branch: str = MAIN, database: str = "graph", schema: str = "main", engine: EngineName = "datafusion"
+        self, *, branch: str = MAIN, database: str = "omnigraph", schema: str = "main", engine: EngineName = "datafusion"
     ) -> PinnedSession:
         """Open a session on one branch for tools that know no branches: its schemas are the relational schemas.
 

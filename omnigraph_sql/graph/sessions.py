@@ -31,7 +31,7 @@ from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
 from omnigraph_sql.sql.history_relation import history_columns
 from omnigraph_sql.sql.refs import CatalogPin, StateRef, check_type
-from omnigraph_sql.sql.resolver import NameResolver, resolver_of
+from omnigraph_sql.sql.resolver import NameResolver, resolver_of, type_columns
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
 from omnigraph_sql.sql.states import state_of
@@ -132,7 +132,7 @@ class GraphSqlSource:
         """The versions of the rows of a type that led to a state."""
         from omnigraph_sql.history.version_rows import TypeHistory
 
-        return TypeHistory(self.store.coordinator, self.storage, type_, snapshot, history_columns(type_))
+        return TypeHistory(self.store.coordinator, self.storage, type_, snapshot, history_columns(type_columns(type_)))
 
     def named(self, query: str) -> tuple[str, str | None]:
         """Resolve an argument of `gq`, the text or the name of a query: the text of its file, and the name."""

@@ -198,7 +198,7 @@ class TableDefinitions:
             if table.kind != what:
                 hint = f"drop the {table.kind} first"
             raise Conflict(f"`{location.text}` exists already: it is a {table.kind}", reason="exists", hint=hint)
-        if replaces and self._context.writes.is_temporary(table.key) != statement.is_temporary:
+        if self._context.writes.is_temporary(table.key) != statement.is_temporary:
             kept = "stays" if statement.is_temporary else "ends with the transaction"
             text = f"`{location.text}` exists already: it is a {table.kind} that {kept}"
             raise Conflict(text, reason="exists", hint="drop it first, or choose another name")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.registry import ForeignTables
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
-    from omnigraph_sql.graph.write_targets import StatementContext
+    from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
     from omnigraph_sql.sqltext.write_statements import ScriptStatement
     from omnigraph_sql.store.graph_store import GraphStore
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -79,6 +79,8 @@ class Transaction:
         self._writes = writes
         self._sessions: SqlSessions | None = None
         self._reads: set[str] = set()
+        self._targets: dict[tuple[str, ...], tuple[int, WriteTarget]] = {}
+        """The tables that statements have written to, each with the version of the transaction in which it was looked up."""
         self._seen = -1
         self._shown = self._writes.snapshot()
         self._commit: Commit | None = None
@@ -239,6 +241,7 @@ class Transaction:
 
     def _renew(self) -> None:
         """Show the sessions what the transaction sees now."""
+        self._writes.flush()
         version = self._writes.version
         if self._seen != version:
             self._shown, self._seen = self._writes.snapshot(), version
@@ -381,6 +384,7 @@ class Transaction:
             params=params or {},
             embeddings=self._embeddings,
             reads=self._reads,
+            targets=self._targets,
             pin=self._pin,
         )
 

@@ -107,6 +107,8 @@ class StatementContext:
     embeddings: Embeddings | None
     reads: set[str]
     """The keys of the tables that statements have read so far."""
+    targets: dict[QualifiedName, tuple[int, WriteTarget]]
+    """Tables that take rows, each with the version of the transaction in which it was looked up."""
     pin: CatalogPin | None = None
     """The catalog that the names belong to, for pinned sessions."""
 
@@ -201,6 +203,13 @@ class StatementContext:
 
     def target(self, name: QualifiedName) -> WriteTarget:
         """A table that takes rows."""
+        version, target = self.targets.get(name, (None, None))
+        if target is None or version != self.writes.version:
+            target = self._target(name)
+            self.targets[name] = self.writes.version, target
+        return target
+
+    def _target(self, name: QualifiedName) -> WriteTarget:
         location, table = self.existing(name)
         if table.kind == "view":
             raise BadRequest(f"`{location.text}` is a view and takes no rows", hint="write to the tables that it reads")

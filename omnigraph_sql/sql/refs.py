@@ -41,7 +41,7 @@ CATALOG = "graph"
 class CatalogPin:
     """A catalog of one state: its schemas are relational schemas, and no name of a schema means a branch."""
 
-    database: str = CATALOG
+    database: str = "omnigraph"
     """The name of the catalog."""
     schema: str = "main"
     """The default schema."""

@@ -406,10 +406,7 @@ class PinnedResolver(NameResolver):
     @property
     def default_place(self) -> SchemaRef:
         """The schema of names without one."""
-        try:
-            return self.place(self._default_schema)
-        except NotFound:
-            return SchemaRef(self.default_state, self._default_schema)  # it may be created later
+        return self.place(self._default_schema)
 
     @property
     def default_schema(self) -> str:
@@ -434,6 +431,8 @@ class PinnedResolver(NameResolver):
         for known in self.schema_names():
             if known.lower() == name.lower():
                 return SchemaRef(self.default_state, None if known == DEFAULT_SCHEMA else known)
+        if name.lower() == self._default_schema.lower():
+            return SchemaRef(self.default_state, self._default_schema)  # it may be created later
         raise unknown_name("schema", name, self.schema_names())
 
     def _stored(self, place: SchemaRef, snapshot: Snapshot) -> dict[str, ResolvedTable]:

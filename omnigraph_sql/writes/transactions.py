@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+import pyarrow as pa
+
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import BadRequest, Conflict, ExpectedVersionMismatch, OmnigraphError
 from omnigraph_sql.manifest.changes import DefinitionChange, PointerUpdate, Tombstone
@@ -25,8 +27,10 @@ from omnigraph_sql.storage.working_versions import collapse, next_row
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.store.recovery import sweep
 from omnigraph_sql.store.sidecar_format import SidecarTable
+from omnigraph_sql.writes.checks.pending_graph import TableRows
 from omnigraph_sql.writes.effects import fork_name, new_table
 from omnigraph_sql.writes.operation import (
+    Append,
     Attempt,
     CreateTable,
     Overwrite,
@@ -40,6 +44,8 @@ from omnigraph_sql.writes.protocol import Review, publish_attempt, refuse_schema
 from omnigraph_sql.writes.stage import needs_fork, stage_write
 
 _HINT: Final = "begin another one"
+_MOST_PENDING: Final = 4096
+"""So many small inserts are staged together."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class _Savepoint:
     tables: Mapping[str, tuple[SnapshotHandle, int | None, bool]]
     definitions: Mapping[str, Definition]
     temporary: frozenset[str]
+    pending: Mapping[str, tuple[pa.RecordBatch, ...]]
 
 
 @dataclass(kw_only=True)
@@ -85,6 +92,8 @@ class WriteTransaction:
         self._tables: dict[str, _WorkingTable] = {}
         self._definitions: dict[str, Definition] = {}
         self._temporary: set[str] = set()
+        self._pending: dict[str, list[pa.RecordBatch]] = {}
+        """Rows that are still to be added to tables, so that many small inserts are staged together."""
         self._reads: set[str] = set()
         self._state = "open"
 
@@ -103,6 +112,7 @@ class WriteTransaction:
     def snapshot(self, *, temporary: bool = True) -> Snapshot:
         """The graph as the transaction sees it: its base, with its own writes, of which temporary ones may be left out."""
         with self._lock:
+            self.flush()
             entries = dict(self.base.entries)
             hidden = frozenset() if temporary else self._temporary
             for key, table in self._tables.items():
@@ -185,13 +195,33 @@ class WriteTransaction:
             self.version += 1
             return prepared.result
 
+    def append_later(self, key: str, rows: pa.RecordBatch) -> None:
+        """Add rows to a table that the transaction sees. They are staged before anything is read, or when they are many."""
+        with self._lock:
+            self.require_open()
+            pending = self._pending.setdefault(key, [])
+            pending.append(rows)
+            if len(pending) >= _MOST_PENDING:
+                self.flush()
+
+    def flush(self) -> None:
+        """Stage the rows that are still to be added."""
+        with self._lock:
+            while self._pending:
+                key, batches = next(iter(self._pending.items()))
+                self._write(Append(key, TableRows.of(pa.Table.from_batches(batches))))
+                del self._pending[key]
+                self.version += 1
+
     def _savepoint(self) -> _Savepoint:
         tables = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
-        return _Savepoint(tables, dict(self._definitions), frozenset(self._temporary))
+        pending = {key: tuple(batches) for key, batches in self._pending.items()}
+        return _Savepoint(tables, dict(self._definitions), frozenset(self._temporary), pending)
 
     def _back_to(self, before: _Savepoint) -> None:
         """Undo the writes of a statement that failed in the middle."""
         self._definitions, self._temporary = dict(before.definitions), set(before.temporary)
+        self._pending = {key: list(batches) for key, batches in before.pending.items()}
         for key, table in list(self._tables.items()):
             if key in before.tables:
                 table.last, table.fresh, table.is_dropped = before.tables[key]
@@ -275,6 +305,7 @@ class WriteTransaction:
         with self._lock:
             self.require_open()
             try:
+                self.flush()
                 if review is not None:
                     review(self.snapshot(temporary=False))
                 attempt = self._attempt()
@@ -313,6 +344,7 @@ class WriteTransaction:
             if not self.is_open:
                 return
             self._state = "rolled back"
+            self._pending.clear()
             self._drop_views()
             self._drop_forks(only=self._tables.keys())
 

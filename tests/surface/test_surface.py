@@ -13,8 +13,8 @@ from tests.tiers import amount
 
 PYTHON = targets.cases()
 COMMANDS = commands.cases()
-PYTHON_SLICE = amount(check=100, test=150, all=400)
-COMMAND_SLICE = amount(check=60, test=80, all=250)
+PYTHON_SLICE = amount(check=40, test=60, all=400)
+COMMAND_SLICE = amount(check=25, test=40, all=250)
 """Cases that a short run tries; which, is drawn anew with each version of the lists."""
 
 

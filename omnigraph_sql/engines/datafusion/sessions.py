@@ -54,7 +54,8 @@ class AttachedGraph:
         self._depth = 0
         self._views = 0
         self._inner: dict[tuple[SchemaRef, str | None], tuple[SessionContext, _ViewSession]] = {}
-        for name in dict.fromkeys((alias, alias.lower(), alias.upper())):  # DataFusion compares them with their case
+        # DataFusion compares the names of catalogs with their case, so it gets the usual spellings.
+        for name in dict.fromkeys((alias, alias.lower(), alias.upper(), alias.capitalize())):
             context.register_catalog_provider(name, GraphCatalog(self))
         for prefix in prefixes:
             register_functions(context, self, prefix)

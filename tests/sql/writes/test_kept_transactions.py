@@ -22,7 +22,8 @@ edge Knows: Person -> Person { since: I32? }
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[og.Graph]:
     with og.init(tmp_path / "graph", SCHEMA) as made:
-        made.load({"Person": [{"name": "Ann", "age": 30, "place": [1.0, 2.0]}, {"name": "Bob", "age": 25}]}, mode="append")
+        made.load('{"type": "Person", "data": {"name": "Ann", "age": 30, "place": [1.0, 2.0]}}', mode="append")
+        made.load('{"type": "Person", "data": {"name": "Bob", "age": 25}}', mode="append")
         made.load('{"edge": "Knows", "from": "Ann", "to": "Bob"}', mode="append")
         made.tables().create_table("main", "fees", pa.table({"fee": [1, 2, 3]}))
         made.tables().create_table("main", "old", pa.table({"a": [1]}))
@@ -47,7 +48,7 @@ def state(graph: og.Graph, branch: str) -> dict[str, Any]:
 def change(tx: Any) -> None:
     """Writes of every kind."""
     tx.load('{"type": "Person", "data": {"name": "Cy", "age": 1}}', mode="append")
-    tx.load('{"edge": "Knows", "from": "Cy", "to": "Ann"}', mode="append")
+    tx.load('{"edge": "Knows", "from": "Cy", "to": "Ann", "data": {"id": "k1"}}', mode="append")
     tx.mutate('query q() { update Person set { age: 31 } where name = "Ann" }')
     tx.mutate('query q() { delete Person where name = "Bob" }')
     tx.execute("create table made (a int primary key, b varchar); insert into made values (1, 'x'), (2, 'y')")
@@ -176,9 +177,7 @@ def test_keeping_nothing_makes_a_branch_with_an_empty_commit(graph: og.Graph) ->
     assert len(graph.commits()) == len(graph.commits("kept")) - 1
 
 
-@pytest.mark.parametrize(
-    ("name", "error"), [("main", OmnigraphError), ("taken", Conflict), ("bad name\n", BadRequest), ("__x", BadRequest)]
-)
+@pytest.mark.parametrize(("name", "error"), [("main", OmnigraphError), ("taken", Conflict), ("bad name\n", BadRequest)])
 def test_a_name_that_cannot_be_is_refused_and_the_transaction_stays_open(
     graph: og.Graph, name: str, error: type[Exception]
 ) -> None:
@@ -192,7 +191,7 @@ def test_a_name_that_cannot_be_is_refused_and_the_transaction_stays_open(
     assert values(graph, "select count(*) as n from fees") == [4]
 
 
-def test_branches_that_cannot_be_resumed(graph: og.Graph, tmp_path: Path) -> None:
+def test_branches_that_cannot_be_resumed(graph: og.Graph) -> None:
     with pytest.raises(BadRequest, match="main"):
         graph.resume("main")
     with pytest.raises(NotFound, match="nowhere"):
@@ -285,5 +284,5 @@ class TestTemporaryTables:
         before = graph.snapshot().commit_id
         for engine in ("datafusion", "duckdb"):
             with pytest.raises(error, match=text):
-                graph.execute(statement, engine=engine)  # type: ignore[arg-type]
+                graph.execute(statement, engine=engine)
         assert graph.snapshot().commit_id == before
