@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph_sql.arguments import shown
+from omnigraph_sql.arguments import path, shown
 from omnigraph_sql.errors import BadRequest, DataTestFailed, OmnigraphError
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
