@@ -21,7 +21,7 @@ Tier = Literal["check", "test", "all"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 
 SHARES: Final = {
-    "tests": 0.3,
+    "tests": 0.26,
     "tests/concurrency": 0.4,
     "tests/crash": 0.2,
     "tests/crash/test_merges.py": 0.03,
@@ -35,7 +35,7 @@ SHARES: Final = {
     "tests/simulation": 0.5,
     "tests/spark": 0.3,
     "tests/sql": 0.3,
-    "tests/unit": 0.28,
+    "tests/unit": 0.25,
     "tests/unit/test_vocabulary.py": 1.0,
 }
 """By directory or file, the share of the cases of each test that the tier `test` runs, one at least."""

@@ -21,6 +21,7 @@ from omnigraph_sql.foreign.registry import ForeignTables
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, Relation, relations, schemas
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.table_rules import TableRules
 from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import Execution
@@ -350,6 +351,12 @@ class NameResolver:
         assert table.entry is not None
         columns = plain_type(self.source.storage.schema(self.opened(table.entry)()))
         return pa.schema([*columns, *ADDRESSES]) if table.is_addressed else columns
+
+    def rules(self, table: ResolvedTable) -> TableRules:
+        """Return the constraints, defaults and comments of a relational table; nothing for others."""
+        if table.entry is None or table.relation is None:
+            return TableRules()
+        return TableRules.of(self.source.storage.schema(self.opened(table.entry)()))
 
     def require(self, place: SchemaRef, table: ResolvedTable) -> None:
         """Raise if a cleanup has removed a table of a past state, even if the statement reads none of its rows."""
