@@ -17,6 +17,7 @@ from bench import queries as queries_suite
 from bench import search as search_suite
 from bench import spark as spark_suite
 from bench import sql as sql_suite
+from bench import sqlwrites as sqlwrites_suite
 from bench import startup as startup_suite
 from bench import store as store_suite
 from bench import writers as writers_suite
@@ -46,10 +47,11 @@ SUITES = {
     "search": Suite(search_suite.INTRO, search_suite.run, search_suite.PACKAGES),
     "spark": Suite(spark_suite.INTRO, spark_suite.run, spark_suite.PACKAGES),
     "sql": Suite(sql_suite.INTRO, sql_suite.run, sql_suite.PACKAGES),
+    "sqlwrites": Suite(sqlwrites_suite.INTRO, sqlwrites_suite.run, sqlwrites_suite.PACKAGES),
     "startup": Suite(startup_suite.INTRO, startup_suite.run, startup_suite.PACKAGES, "The quickest of repeated runs"),
     "writers": Suite(writers_suite.INTRO, writers_suite.run, ("omnigraph-sql", "pylance", "lancedb")),
 }
-DEFAULT = ("compile", "store", "merges", "queries", "search", "spark", "sql", "startup", "writers")
+DEFAULT = ("compile", "store", "merges", "queries", "search", "spark", "sql", "sqlwrites", "startup", "writers")
 
 
 def main(arguments: list[str]) -> int:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from omnigraph_sql.foreign.model import ForeignTable
     from omnigraph_sql.graph import Graph, connect, init
     from omnigraph_sql.graph.execute_result import ExecuteResult
+    from omnigraph_sql.graph.pinned_sessions import PinnedSession
     from omnigraph_sql.graph.sql import Preview
+    from omnigraph_sql.graph.transactions import Transaction
     from omnigraph_sql.history.branch_changes import ChangeFeedPage
     from omnigraph_sql.history.branches import BranchInfo
     from omnigraph_sql.history.commit_changes import CommitChanges
@@ -66,6 +68,7 @@ __all__ = [
     "MergeResult",
     "MutationResult",
     "PendingIndex",
+    "PinnedSession",
     "PipelineEngineName",
     "Preview",
     "ProjectSettings",
@@ -75,6 +78,7 @@ __all__ = [
     "StagedLoad",
     "Step",
     "Tag",
+    "Transaction",
     "TypeChanges",
     "__version__",
     "connect",
@@ -107,6 +111,7 @@ _LAZY = {
     "MergeResult": "writes.merge.merges",
     "MutationResult": "writes.mutation",
     "PendingIndex": "maintenance.indexes",
+    "PinnedSession": "graph.pinned_sessions",
     "Preview": "graph.sql",
     "ProjectSettings": "project",
     "RelationalWriter": "writes.relational",
@@ -115,6 +120,7 @@ _LAZY = {
     "StagedLoad": "writes.load.staged_load",
     "Step": "explanation",
     "Tag": "manifest.tags",
+    "Transaction": "graph.transactions",
     "TypeChanges": "writes.merge.plan",
     "connect": "graph",
     "init": "graph",

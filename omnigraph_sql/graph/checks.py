@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph_sql.arguments import shown
+from omnigraph_sql.arguments import path, shown
 from omnigraph_sql.errors import BadRequest, DataTestFailed, OmnigraphError
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
@@ -76,7 +76,7 @@ def _checks(name: str | None, text: Any) -> Iterator[DataCheck]:
     if not isinstance(text, (str, Path)):
         raise BadRequest(f"a check is a text or a path, not {type(text).__name__}", hint=_HINT)
     is_file = isinstance(text, Path) or is_path(text, (".gq", ".sql"))
-    content = read_source(Path(text)) if is_file else str(text)
+    content = read_source(path("checks", Path(text))) if is_file else str(text)
     is_query = str(text).lower().endswith(".gq") if is_file else _QUERY.match(content) is not None
     if not content.strip():
         raise BadRequest("a check is empty", hint=_HINT)

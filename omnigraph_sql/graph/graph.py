@@ -65,8 +65,10 @@ if TYPE_CHECKING:
     from omnigraph_sql.graph.changes import GraphChanges
     from omnigraph_sql.graph.checks import DataCheck
     from omnigraph_sql.graph.execute_result import ExecuteResult
+    from omnigraph_sql.graph.graph_scripts import GraphScripts
     from omnigraph_sql.graph.loads import GraphLoads
     from omnigraph_sql.graph.merges import GraphMerges
+    from omnigraph_sql.graph.pinned_sessions import PinnedSession
     from omnigraph_sql.graph.transactions import Transaction
     from omnigraph_sql.history.branch_changes import ChangeFeedPage
     from omnigraph_sql.history.branches import BranchInfo
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from omnigraph_sql.writes.load.staged_load import StagedLoad
     from omnigraph_sql.writes.merge.merges import MergeResult
     from omnigraph_sql.writes.mutation import MutationResult
+    from omnigraph_sql.writes.operation import Provenance
     from omnigraph_sql.writes.protocol import Review
     from omnigraph_sql.writes.relational import RelationalWriter
 
@@ -131,6 +134,7 @@ class Graph:
         self._embeddings = embeddings if embeddings.is_on(embed) else None
         self._queries = GraphQueries(store, embeddings, saves=not read_only)
         self._sql = GraphSql(store, self._queries)
+        self._writers: GraphScripts | None = None
         self._checks: tuple[DataCheck, ...] = ()
         """The checks of the project file."""
 
@@ -139,6 +143,28 @@ class Graph:
         from omnigraph_sql.graph.loads import GraphLoads
 
         return GraphLoads(self._store, self._embeddings)
+
+    @property
+    def _scripts(self) -> GraphScripts:
+        if self._writers is None:
+            from omnigraph_sql.graph.graph_scripts import GraphScripts
+
+            self._writers = GraphScripts(
+                graph=self,
+                store=self._store,
+                queries=self._queries,
+                sql=self._sql,
+                embeddings=self._embeddings,
+                provenance=self._transaction_provenance,
+                review=self._review,
+            )
+        return self._writers
+
+    def _transaction_provenance(self, *, message: str | None, actor: str | None, idempotency_key: str | None) -> Provenance:
+        from omnigraph_sql.writes.operation import Provenance
+
+        self._require_writable()
+        return Provenance("Transaction", self._actor_for(actor), message, idempotency_key)
 
     def _review(self, checks: Any = None) -> Review:
         """What looks at the graph before a write is published: the checks of the project file and those of the call."""
@@ -164,11 +190,13 @@ class Graph:
         self.close()
 
     def close(self) -> None:
-        """Release the sessions of the graph. What was published stays; nothing is pending.
+        """Release the sessions of the graph, and roll back its open transactions. What was published stays.
 
         Example:
             >>> graph.close()
         """
+        if self._writers is not None:
+            self._writers.close()
         self._sql.close()
 
     def refresh(self) -> None:
@@ -463,26 +491,45 @@ class Graph:
             >>> graph.execute("update Port set depth = depth + 1 where code = $code", {"code": "NLRTM"}).rows_affected
             1
         """
-        self._require_writable()
-        from omnigraph_sql.graph.execute_result import ExecuteResult
-        from omnigraph_sql.graph.scripts import ScriptRun
-        from omnigraph_sql.writes.operation import Provenance
-        from omnigraph_sql.writes.protocol import find_replay
-
-        refuse_path(text, ".sql", "a statement")
-        provenance = Provenance("Transaction", self._actor_for(actor), message, idempotency_key)
-        replayed = find_replay(self._store, public_name(branch), provenance)
-        if replayed is not None:
-            return ExecuteResult(0, replayed)
         notes: Any = {"message": message, "actor": actor, "idempotency_key": idempotency_key}
-        script = ScriptRun(
-            store=self._store,
-            graph=self,
-            begin=lambda name: self.transaction(name, engine=engine, **notes),
-            notes=notes,
-            params=params,
-        )
-        return script.run(text, branch)
+        return self._scripts.run_script(text, params, branch, engine, None, **notes)
+
+    @checked(branch=content, database=content, schema=content, engine=text)
+    def pinned(
+        self, *, branch: str = MAIN, database: str = "omnigraph", schema: str = "main", engine: EngineName = "datafusion"
+    ) -> PinnedSession:
+        """Open a session on one branch for tools that know no branches: its schemas are the relational schemas.
+
+        In `Graph.sql`, `main.fees` is a table of the branch `main`, whatever branch is read. In a pinned session it is the
+        table of the relational schema `main` on the branch of the session.
+
+        Args:
+            branch: the branch that it reads and writes.
+            database: the name of its catalog, the first part of `DATABASE.SCHEMA.TABLE`.
+            schema: the schema of names without one.
+            engine: `datafusion` or `duckdb`.
+
+        Returns:
+            The session, for a `with` block.
+
+        Raises:
+            BadRequest: a name or the engine is not valid.
+            NotFound: there is no such branch.
+
+        Example:
+            >>> with graph.pinned(database="harbour") as session:
+            ...     session.sql("select schema_name from harbour.information_schema.schemata order by 1").to_pylist()
+            [{'schema_name': 'graph'}, {'schema_name': 'information_schema'}, {'schema_name': 'main'}]
+        """
+        from omnigraph_sql.engines.registry import check_engine
+        from omnigraph_sql.graph.pinned_sessions import PinnedSession
+        from omnigraph_sql.manifest.texts import check_name
+        from omnigraph_sql.sql.refs import CatalogPin
+
+        check_engine(engine)
+        pin = CatalogPin(database=check_name(database, "database"), schema=check_name(schema, "schema"))
+        name = self._store.coordinator.require(public_name(branch))
+        return PinnedSession(self._scripts, self._sql.pinned(pin), name, engine, pin)
 
     @checked(memory_limit=optional(whole()))
     def datafusion(
@@ -1175,20 +1222,55 @@ class Graph:
             >>> graph.commits()[0].message
             'a port and its lane'
         """
-        self._require_writable()
-        from omnigraph_sql.graph.transactions import Transaction
-        from omnigraph_sql.writes.operation import Provenance
+        notes: Any = {"message": message, "actor": actor, "idempotency_key": idempotency_key}
+        return self._scripts.begin(branch, engine, None, checks=checks, **notes)
 
-        return Transaction(
-            self._store,
-            self._queries,
-            public_name(branch),
-            Provenance("Transaction", self._actor_for(actor), message, idempotency_key),
-            engine=engine,
-            embeddings=self._embeddings,
-            foreign=lambda: self._sql.sessions.foreign,
-            review=self._review(checks),
-        )
+    @checked(branch=content, engine=text, delete_branch=flag)
+    def resume(
+        self,
+        branch: str,
+        *,
+        message: str | None = None,
+        engine: EngineName = "datafusion",
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+        checks: Any = None,
+        delete_branch: bool = False,
+    ) -> Transaction:
+        """Go on from a branch that a transaction was kept as: begin a transaction with everything that the branch changed.
+
+        It publishes to the branch that the first transaction was for. What others have published there since stands in
+        its way only where both changed a table, or where the first transaction read what others changed.
+
+        Args:
+            branch: the branch, made by `Transaction.keep` or `Graph.create_branch`.
+            message: a note for the history.
+            engine: which engine runs the SQL statements.
+            actor: who writes; the actor of the handle unless given.
+            idempotency_key: a transaction of a key that is in the history of the target publishes nothing.
+            checks: reads that must return no row on the graph as it will be, as for `merge`.
+            delete_branch: delete the branch once the transaction is published.
+
+        Returns:
+            The transaction, for a `with` block.
+
+        Raises:
+            BadRequest: the graph is read-only, or the branch was not made from another one.
+            NotFound: there is no such branch, or that from which it was made is deleted.
+            Conflict: the branch from which it was made is another one now.
+            VersionReclaimed: a cleanup has removed the state at which it was made.
+
+        Example:
+            >>> tx = graph.transaction()
+            >>> _ = tx.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            >>> _ = tx.keep("unfinished")
+            >>> with graph.resume("unfinished", delete_branch=True) as tx:
+            ...     _ = tx.load('{"edge": "Lane", "from": "GBFXT", "to": "NLRTM"}', mode="append")
+            >>> graph.snapshot().entry("node:Port").row_count, graph.branches()
+            (3, ['main'])
+        """
+        notes: Any = {"message": message, "actor": actor, "idempotency_key": idempotency_key}
+        return self._scripts.resume(branch, engine, None, checks=checks, delete_branch=delete_branch, **notes)
 
     # Tags ------------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
 from omnigraph_sql.sql.functions import history_type
 from omnigraph_sql.sql.history_relation import history_columns
+from omnigraph_sql.sql.resolver import type_columns
 from omnigraph_sql.store.graph_store import GraphStore
 
 
@@ -44,7 +45,7 @@ class HistoryBatches:
 def history_result(store: GraphStore, type_name: str, entity_id: str | None, snapshot: Snapshot) -> Result:
     """The versions of the rows of a type, or of one of them."""
     type_ = history_type(store.catalog, type_name)
-    rows = TypeHistory(store.coordinator, store.storage, type_, snapshot, history_columns(type_))
+    rows = TypeHistory(store.coordinator, store.storage, type_, snapshot, history_columns(type_columns(type_)))
     return Result(
         rows.schema,
         lambda: HistoryBatches(rows.batches(rows.schema.names, entity_id)),

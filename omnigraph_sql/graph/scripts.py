@@ -75,6 +75,8 @@ class ScriptRun:
     notes: Mapping[str, str | None] = field(default_factory=dict)
     """Message, actor and idempotency key of merges."""
     params: Mapping[str, Any] | None = None
+    is_pinned: bool = False
+    """True if the script has to stay on its branch."""
     _undo: list[Callable[[], object]] = field(default_factory=list)
     """What removes the branches and tags that the script has made."""
 
@@ -126,6 +128,9 @@ class ScriptRun:
             case MergeBranchStatement():
                 return branch, self.graph.merge(statement.source, statement.target or branch, **self.notes).commit
             case UseBranchStatement():
+                if self.is_pinned:
+                    hint = "open another session with Graph.pinned(branch=…)"
+                    raise BadRequest(f"a pinned session stays on its branch, `{branch}`", hint=hint)
                 return self.store.coordinator.require(public_name(statement.name)), None
         return branch, None
 

@@ -30,8 +30,8 @@ from omnigraph_sql.runtime.limits import RunLimits
 from omnigraph_sql.source_files import read_source
 from omnigraph_sql.sql.functions import CHANGES
 from omnigraph_sql.sql.history_relation import history_columns
-from omnigraph_sql.sql.refs import StateRef, check_type
-from omnigraph_sql.sql.resolver import NameResolver
+from omnigraph_sql.sql.refs import CatalogPin, StateRef, check_type
+from omnigraph_sql.sql.resolver import NameResolver, resolver_of, type_columns
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import SqlRequest, parameter_scalar
 from omnigraph_sql.sql.states import state_of
@@ -61,6 +61,8 @@ class GraphSqlSource:
     """The snapshot to show for its branch instead of the head, for previews and transactions."""
     reads: set[str] | None = None
     """The keys of the tables of `shown` that statements read; None if nobody asks."""
+    pin: CatalogPin | None = None
+    """What a pinned session shows as its catalog; None if the names of schemas are states."""
     foreign: ForeignTables = field(default_factory=lambda: ForeignTables(infer_file_schema))
     files: dict[Path, None] = field(default_factory=dict)
     """The files with `.gq` queries that `gq` calls by name."""
@@ -130,7 +132,7 @@ class GraphSqlSource:
         """The versions of the rows of a type that led to a state."""
         from omnigraph_sql.history.version_rows import TypeHistory
 
-        return TypeHistory(self.store.coordinator, self.storage, type_, snapshot, history_columns(type_))
+        return TypeHistory(self.store.coordinator, self.storage, type_, snapshot, history_columns(type_columns(type_)))
 
     def named(self, query: str) -> tuple[str, str | None]:
         """Resolve an argument of `gq`, the text or the name of a query: the text of its file, and the name."""
@@ -198,9 +200,10 @@ class SqlSessions:
         shown: Callable[[], Snapshot] | None = None,
         foreign: ForeignTables | None = None,
         reads: set[str] | None = None,
+        pin: CatalogPin | None = None,
     ) -> None:
         """With `shown`, a snapshot in place of the head of its branch; `reads` collects its tables that statements read."""
-        self._source = GraphSqlSource(store=store, queries=queries, shown=shown, reads=reads)
+        self._source = GraphSqlSource(store=store, queries=queries, shown=shown, reads=reads, pin=pin)
         if foreign is not None:
             self._source = replace(self._source, foreign=foreign)
         self._statements: dict[str, StatementEngine] = {}
@@ -314,7 +317,7 @@ class SqlSessions:
 
     def resolver(self, default_state: StateRef) -> NameResolver:
         """Return a resolver of the present names."""
-        return NameResolver(self._source, default_state)
+        return resolver_of(self._source, default_state)
 
     def use_files(self, files: Iterable[Path]) -> None:
         """Let `gq` call the queries of files by name."""

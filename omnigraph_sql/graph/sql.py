@@ -17,7 +17,7 @@ from omnigraph_sql.store.graph_store import GraphStore
 
 if TYPE_CHECKING:
     from omnigraph_sql.graph.sessions import SqlSessions
-    from omnigraph_sql.sql.refs import StateRef
+    from omnigraph_sql.sql.refs import CatalogPin, StateRef
 
 
 class Preview:
@@ -103,6 +103,12 @@ class GraphSql:
         from omnigraph_sql.graph.sessions import SqlSessions
 
         return Preview(SqlSessions(self._store, self._queries.unsaved(), lambda: snapshot), snapshot.branch)
+
+    def pinned(self, pin: CatalogPin) -> SqlSessions:
+        """Sessions whose schemas are the relational schemas of one branch."""
+        from omnigraph_sql.graph.sessions import SqlSessions
+
+        return SqlSessions(self._store, self._queries, foreign=self.sessions.foreign, pin=pin)
 
     def close(self) -> None:
         """Release the sessions."""

@@ -18,7 +18,7 @@ from omnigraph_sql.graph.table_definitions import (
 )
 from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
 from omnigraph_sql.manifest.changes import DefinitionChange
-from omnigraph_sql.manifest.relations import relations, schema_key, schemas
+from omnigraph_sql.manifest.relations import relations, schema_key, schemas, table_key, view_key
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.table_rules import SqlText, TableConstraint, TableRules
 from omnigraph_sql.sqltext.column_types import column_type
@@ -53,11 +53,15 @@ class TableChanges:
         existing = self._definitions.existing_relation(statement.name, statement.kind, may_lack=statement.if_exists)
         if existing is None:
             return
-        location = existing[0]
+        location, table = existing
         first = statement.actions[0]
         if isinstance(first, RenameAction) and first.column is None:
             self._require_free(location.schema, first.name)
+            is_temporary = self._context.writes.is_temporary(table.key)
             self._tables.rename(location.schema, location.name, first.name)
+            if is_temporary:
+                key = view_key if table.kind == "view" else table_key
+                self._context.writes.make_temporary(key(location.schema, first.name))
             return
         for action in statement.actions:
             self._change(self._context.target(statement.name), action)
@@ -256,6 +260,7 @@ class TableChanges:
                 dialect=definition["dialect"],
                 columns=definition["columns"],
                 comment=statement.comment,
+                catalog=definition.get("catalog"),
                 replace=True,
             )
             return

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError
+from omnigraph_sql.foreign.registry import SCHEMA as FOREIGN
 from omnigraph_sql.graph.column_values import TargetColumn
 from omnigraph_sql.graph.table_constraints import check_conditions, check_whole
 from omnigraph_sql.graph.write_targets import StatementContext, TableLocation, WriteTarget, column_named
-from omnigraph_sql.manifest.relations import schemas, table_key
+from omnigraph_sql.manifest.relations import schemas, table_key, view_key
 from omnigraph_sql.manifest.table_rules import SqlText, TableConstraint, TableRules
-from omnigraph_sql.sql.resolver import ResolvedTable
+from omnigraph_sql.sql.resolver import GRAPH_SCHEMA, ResolvedTable
 from omnigraph_sql.sqltext.column_types import column_type
 from omnigraph_sql.sqltext.duckdb_tokens import tokens_of
 from omnigraph_sql.sqltext.identifiers import quoted
@@ -27,10 +28,12 @@ from omnigraph_sql.sqltext.write_statements import (
     DropStatement,
     QualifiedName,
 )
+from omnigraph_sql.table_keys import TableKey
 from omnigraph_sql.writes.checks.pending_graph import TableRows
 from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.relational import RelationalWriter
 
+_SHOWN = {GRAPH_SCHEMA: "the types of the graph", FOREIGN: "foreign tables"}
 _UNKEPT = "cast the column to a type that a table keeps, such as BIGINT, DOUBLE, VARCHAR, DATE or TIMESTAMP"
 
 
@@ -45,9 +48,7 @@ class TableDefinitions:
 
     def create_table(self, statement: CreateTableStatement) -> int:
         """Create a table; returns the number of its rows."""
-        location = self._new_location(
-            statement.name, replaces=statement.replace, skips=statement.if_not_exists, what="table"
-        )
+        location = self._new_location(statement, "table")
         if location is None:
             return 0
         key = table_key(location.schema, location.name)
@@ -63,6 +64,8 @@ class TableDefinitions:
                 reader = self._queried(statement)
             rows = TableRows.put(reader, workspace)
             self._tables.create_table(location.schema, location.name, rows.reader(), replace=statement.replace)
+            if statement.is_temporary:
+                self._context.writes.make_temporary(key)
             return rows.num_rows
 
     def _queried(self, statement: CreateTableStatement) -> pa.RecordBatchReader:
@@ -108,7 +111,7 @@ class TableDefinitions:
 
     def create_view(self, statement: CreateViewStatement) -> None:
         """Define a view. Its query is planned, so that it can be read."""
-        location = self._new_location(statement.name, replaces=statement.replace, skips=statement.if_not_exists, what="view")
+        location = self._new_location(statement, "view")
         if location is None:
             return
         query = statement.query
@@ -117,13 +120,29 @@ class TableDefinitions:
             query = f"SELECT * FROM ({query}\n) AS q({', '.join(map(quoted, statement.names))})"
         self._define_view(location, query, (), replaces=statement.replace)
         # Its names are those of its own schema, so it is planned as it will be read.
-        planned = self._context.run(f"SELECT * FROM {location.sql()}")
-        planned.cancel()
+        with self._context.collected_reads() as reads:
+            planned = self._context.run(f"SELECT * FROM {location.sql()}")
+            planned.cancel()
         self._define_view(location, query, planned.schema.names, replaces=True)
+        temporary = sorted(key for key in reads if self._context.writes.is_temporary(key))
+        if statement.is_temporary:
+            self._context.writes.make_temporary(view_key(location.schema, location.name))
+        elif temporary:
+            name = TableKey(temporary[0]).name
+            text = f"the view `{location.text}` reads `{name}`, which ends with the transaction"
+            raise BadRequest(text, hint="write CREATE TEMPORARY VIEW, or make the table one that stays")
 
     def _define_view(self, location: TableLocation, query: str, columns: Sequence[str], *, replaces: bool) -> None:
-        engine = self._context.engine
-        self._tables.define_view(location.schema, location.name, query, dialect=engine, columns=columns, replace=replaces)
+        pin = self._context.pin
+        self._tables.define_view(
+            location.schema,
+            location.name,
+            query,
+            dialect=self._context.engine,
+            columns=columns,
+            catalog=None if pin is None else pin.database,
+            replace=replaces,
+        )
 
     def create_schema(self, statement: CreateSchemaStatement) -> None:
         """Create a schema."""
@@ -135,20 +154,34 @@ class TableDefinitions:
             if statement.if_not_exists:
                 return
             raise Conflict(f"the schema `{name}` exists already", reason="exists", hint="use CREATE SCHEMA IF NOT EXISTS")
-        if name in self._context.resolver().branches():
+        if self._context.pin is not None:
+            self._require_relational(name)
+        elif name in self._context.resolver().branches():
             text = f"`{name}` is the name of a branch, which SQL would take for it"
             raise Conflict(text, reason="exists", hint="choose another name")
         self._tables.create_schema(name)
 
     def _require_branch(self, name: QualifiedName) -> None:
         """Raise if the name of a schema says another branch."""
-        if len(name) > 1 and name[-2].lower() not in ("graph", str(self._context.state).lower()):
+        pin = self._context.pin
+        catalogs = ("graph", str(self._context.state).lower()) if pin is None else (pin.database.lower(),)
+        if len(name) > 1 and name[-2].lower() not in catalogs:
             raise BadRequest(f"`{'.'.join(name)}` is no name of a schema", hint="write its plain name")
 
-    def _new_location(self, name: QualifiedName, *, replaces: bool, skips: bool, what: str) -> TableLocation | None:
+    @staticmethod
+    def _require_relational(schema: str) -> None:
+        """Raise for the schemas of a pinned catalog that hold no relational tables."""
+        if schema.lower() in (GRAPH_SCHEMA, FOREIGN):
+            text = f"the schema `{schema}` of a pinned catalog shows {_SHOWN[schema.lower()]}, and nothing is created in it"
+            raise BadRequest(text, hint="choose another schema")
+
+    def _new_location(self, statement: CreateTableStatement | CreateViewStatement, what: str) -> TableLocation | None:
         """Where something is created; None if it exists and may."""
+        replaces, skips = statement.replace, statement.if_not_exists
         resolver = self._context.resolver()
-        location = self._context.location(name, resolver)
+        location = self._context.location(statement.name, resolver)
+        if self._context.pin is not None:
+            self._require_relational(location.schema)
         tables = resolver.tables(location.place)
         same = [table for known, table in tables.items() if known.lower() == location.name.lower()]
         if not same:
@@ -165,7 +198,11 @@ class TableDefinitions:
             if table.kind != what:
                 hint = f"drop the {table.kind} first"
             raise Conflict(f"`{location.text}` exists already: it is a {table.kind}", reason="exists", hint=hint)
-        return TableLocation(location.schema, table.name, location.place)
+        if self._context.writes.is_temporary(table.key) != statement.is_temporary:
+            kept = "stays" if statement.is_temporary else "ends with the transaction"
+            text = f"`{location.text}` exists already: it is a {table.kind} that {kept}"
+            raise Conflict(text, reason="exists", hint="drop it first, or choose another name")
+        return replace(location, name=table.name)
 
     # Drop
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -19,14 +20,15 @@ from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, Relation, relations
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.limits import run_limits
-from omnigraph_sql.writes.operation import Provenance
+from omnigraph_sql.sql.refs import CatalogPin, SchemaRef
+from omnigraph_sql.writes.branches import delete_branch
 from omnigraph_sql.writes.transactions import WriteTransaction
 
 if TYPE_CHECKING:
     from omnigraph_sql.foreign.registry import ForeignTables
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
-    from omnigraph_sql.graph.write_targets import StatementContext
+    from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
     from omnigraph_sql.sqltext.write_statements import ScriptStatement
     from omnigraph_sql.store.graph_store import GraphStore
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -56,24 +58,29 @@ class Transaction:
         self,
         store: GraphStore,
         queries: GraphQueries,
-        branch: str,
-        provenance: Provenance,
+        writes: WriteTransaction,
         *,
         engine: EngineName = "datafusion",
         embeddings: Embeddings | None = None,
         foreign: Callable[[], ForeignTables] | None = None,
         review: Review = None,
+        pin: CatalogPin | None = None,
+        resumed_branch: str | None = None,
     ) -> None:
         self._store = store
         self._queries = queries
-        self._provenance = provenance
+        self._provenance = writes.provenance
         self._engine = engine
         self._embeddings = embeddings
         self._foreign = foreign
         self._review = review
-        self._writes = WriteTransaction(store, branch, provenance)
+        self._pin = pin
+        self._resumed_branch = resumed_branch
+        self._writes = writes
         self._sessions: SqlSessions | None = None
         self._reads: set[str] = set()
+        self._targets: dict[tuple[str, ...], tuple[int, WriteTarget]] = {}
+        """The tables that statements have written to, each with the version of the transaction in which it was looked up."""
         self._seen = -1
         self._shown = self._writes.snapshot()
         self._commit: Commit | None = None
@@ -226,12 +233,15 @@ class Transaction:
             import_whole("datafusion")
             foreign = None if self._foreign is None else self._foreign()
             # Engines ask in their own threads, and the thread of the statement holds the transaction: they must not wait.
-            self._sessions = SqlSessions(self._store, self._queries.unsaved(), lambda: self._shown, foreign, self._reads)
+            self._sessions = SqlSessions(
+                self._store, self._queries.unsaved(), lambda: self._shown, foreign, self._reads, self._pin
+            )
         self._renew()
         return self._sessions
 
     def _renew(self) -> None:
         """Show the sessions what the transaction sees now."""
+        self._writes.flush()
         version = self._writes.version
         if self._seen != version:
             self._shown, self._seen = self._writes.snapshot(), version
@@ -373,7 +383,9 @@ class Transaction:
             engine=self._engine,
             params=params or {},
             embeddings=self._embeddings,
-            note_reads=lambda: self._writes.note_reads(set(self._reads)),
+            reads=self._reads,
+            targets=self._targets,
+            pin=self._pin,
         )
 
     @property
@@ -437,11 +449,13 @@ class Transaction:
 
     def _append_checked(self, schema: str, name: str, data: Any) -> None:
         from omnigraph_sql.graph.table_rows import TableRowStatements
-        from omnigraph_sql.writes.relational import opened_rows
+        from omnigraph_sql.writes.relational_rows import opened_rows
 
         context = self._context(None)
         with self._writes.statement():
-            parts = (name,) if schema == DEFAULT_SCHEMA else (f"{self.branch}:{schema}", name)
+            resolver = context.resolver()
+            place = SchemaRef(context.state, None if schema == DEFAULT_SCHEMA else schema)
+            parts = (resolver.schema_text(place), name)
             TableRowStatements(context, context.target(parts)).append(opened_rows(data))
 
     # The end
@@ -462,9 +476,47 @@ class Transaction:
             >>> tx.commit().message
             'by hand'
         """
+        self._writes.note_reads(self._reads)
         self._commit = self._writes.commit(review=self._review)
         self._close_sessions()
+        if self._resumed_branch is not None:
+            delete_branch(self._store, self._resumed_branch)
         return self._commit
+
+    def keep(self, branch: str, *, message: str | None = None) -> Commit:
+        """Make what the transaction has written a new branch with one commit, instead of publishing it.
+
+        The branch begins at the state that the transaction sees of its target, which stays as it is. The transaction is
+        closed. `Graph.resume` goes on from the branch; it can also be read, changed and merged like any other. Temporary
+        tables are not kept.
+
+        Args:
+            branch: the name of the new branch.
+            message: a note for the history; that of the transaction unless given.
+
+        Returns:
+            The commit of the branch.
+
+        Raises:
+            BadRequest: the name is not valid.
+            Conflict: there is such a branch or tag, or the transaction is closed.
+            VersionReclaimed: a cleanup has removed the state that the transaction began on.
+
+        Example:
+            >>> tx = graph.transaction()
+            >>> _ = tx.load('{"type": "Port", "data": {"code": "GBFXT"}}', mode="append")
+            >>> _ = tx.keep("unfinished", message="to be reviewed")
+            >>> graph.sql("select count(*) as ports from Port", branch="unfinished").to_pylist()
+            [{'ports': 3}]
+        """
+        from omnigraph_sql.writes.kept_transactions import keep_transaction
+
+        self._writes.note_reads(self._reads)
+        note = self._provenance.message if message is None else message
+        provenance = replace(self._provenance, message=note, idempotency_key=None)
+        commit = keep_transaction(self._writes, branch, provenance)
+        self._close_sessions()
+        return commit
 
     def rollback(self) -> None:
         """Drop everything that the transaction wrote. A second call does nothing.

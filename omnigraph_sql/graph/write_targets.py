@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +18,8 @@ from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.table_rules import SqlText, TableRules
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.limits import run_limits
-from omnigraph_sql.sql.refs import SchemaRef, StateRef
+from omnigraph_sql.sql.refs import CatalogPin, SchemaRef, StateRef
 from omnigraph_sql.sql.resolver import ADDRESSED, NameResolver, ResolvedTable
-from omnigraph_sql.sql.statement import CATALOG
 from omnigraph_sql.sqltext.identifiers import quoted
 from omnigraph_sql.sqltext.user_sql import translated_sql
 from omnigraph_sql.sqltext.write_statements import QualifiedName
@@ -36,6 +35,8 @@ class TableLocation:
     schema: str
     name: str
     place: SchemaRef
+    schema_text: str
+    """The name of the schema in the statements of the session."""
 
     @property
     def text(self) -> str:
@@ -44,8 +45,7 @@ class TableLocation:
 
     def sql(self, suffix: str = "") -> str:
         """The name in SQL."""
-        schema = str(self.place.ref) if self.place.schema is None else f"{self.place.ref}:{self.place.schema}"
-        return quoted(schema, self.name + suffix)
+        return quoted(self.schema_text, self.name + suffix)
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,12 @@ def column_named(names: list[str], name: str, table: str) -> str:
     raise BadRequest(f"`{table}` has no column `{name}`", hint=hint)
 
 
+def _check_catalog(name: QualifiedName, resolver: NameResolver) -> None:
+    database = resolver.database
+    if len(name) == 3 and name[0].lower() != database.lower():
+        raise NotFound(f"there is no catalog `{name[0]}`", what="catalog", name=name[0], hint=f"it is `{database}`")
+
+
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
     """What a statement runs on."""
@@ -99,7 +105,28 @@ class StatementContext:
     engine: str
     params: Mapping[str, Any]
     embeddings: Embeddings | None
-    note_reads: Callable[[], None]
+    reads: set[str]
+    """The keys of the tables that statements have read so far."""
+    targets: dict[QualifiedName, tuple[int, WriteTarget]]
+    """Tables that take rows, each with the version of the transaction in which it was looked up."""
+    pin: CatalogPin | None = None
+    """The catalog that the names belong to, for pinned sessions."""
+
+    def note_reads(self) -> None:
+        """Tell the transaction what was read."""
+        self.writes.note_reads(self.reads)
+
+    @contextmanager
+    def collected_reads(self) -> Iterator[set[str]]:
+        """Collect the keys of the tables that are read in a block."""
+        before = set(self.reads)
+        self.reads.clear()
+        collected: set[str] = set()
+        try:
+            yield collected
+        finally:
+            collected |= self.reads
+            self.reads.update(before)
 
     @property
     def state(self) -> StateRef:
@@ -135,7 +162,7 @@ class StatementContext:
         name = f"\x1fstaged {len(self.sessions.staged_rows)}"
         self.sessions.staged_rows[name] = StagedRows(rows)
         try:
-            yield quoted(str(self.state), name)
+            yield quoted(self.resolver().default_schema, name)
         finally:
             del self.sessions.staged_rows[name]
 
@@ -154,17 +181,13 @@ class StatementContext:
 
     def location(self, name: QualifiedName, resolver: NameResolver) -> TableLocation:
         """The place that a name means. Raises for other branches and earlier states."""
-        self._check_catalog(name)
-        place = SchemaRef(self.state) if len(name) == 1 else resolver.place(name[-2])
+        _check_catalog(name, resolver)
+        place = resolver.default_place if len(name) == 1 else resolver.place(name[-2])
         if place.ref != self.state:
             where = f"`{place.ref}` is another branch" if place.ref.version is None else f"`{place.ref}` is a past state"
             hint = "leave the schema away, or begin the script with USE BRANCH"
             raise BadRequest(f"{where}, and the statement writes to `{self.writes.branch}`", hint=hint)
-        return TableLocation(place.schema or DEFAULT_SCHEMA, name[-1], place)
-
-    def _check_catalog(self, name: QualifiedName) -> None:
-        if len(name) == 3 and name[0].lower() != CATALOG:
-            raise NotFound(f"there is no catalog `{name[0]}`", what="catalog", name=name[0], hint=f"it is `{CATALOG}`")
+        return TableLocation(place.schema or DEFAULT_SCHEMA, name[-1], place, resolver.schema_text(place))
 
     def existing(self, name: QualifiedName) -> tuple[TableLocation, ResolvedTable]:
         """A table or view that exists, under its own name."""
@@ -176,10 +199,17 @@ class StatementContext:
             raise BadRequest(f"`{table.name}` is a foreign table, which nothing can change here", hint=hint)
         if table.staged is not None:
             raise NotFound("there is no such table", what="table", name=location.text)
-        return TableLocation(location.schema, table.name, location.place), table
+        return replace(location, name=table.name), table
 
     def target(self, name: QualifiedName) -> WriteTarget:
         """A table that takes rows."""
+        version, target = self.targets.get(name, (None, None))
+        if target is None or version != self.writes.version:
+            target = self._target(name)
+            self.targets[name] = self.writes.version, target
+        return target
+
+    def _target(self, name: QualifiedName) -> WriteTarget:
         location, table = self.existing(name)
         if table.kind == "view":
             raise BadRequest(f"`{location.text}` is a view and takes no rows", hint="write to the tables that it reads")

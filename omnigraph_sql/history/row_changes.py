@@ -150,18 +150,34 @@ def _matched(old_ids: pa.Array, new_ids: pa.Array, difference: RowDifference) ->
 def _are_equal(
     storage: TableStorage, before: SnapshotHandle, after: SnapshotHandle, old: Positions, new: Positions
 ) -> npt.NDArray[np.bool_]:
-    """A mask of the pairs of rows that have the same values."""
-    names = storage.schema(after).names
+    """A mask of the pairs of rows that have the same values. They have the same ids.
+
+    Short columns are compared first: of rows that differ in one of them, the long ones are not read.
+    """
+    columns = {field.name: field.type for field in (*storage.schema(before), *storage.schema(after)) if field.name != "id"}
+    short = [name for name, kind in columns.items() if pa.types.is_primitive(kind)]
     equal = np.ones(len(old), np.bool_)
-    for part in portions(storage, after, names, len(old)):
-        left, right = value_columns(storage, before, old[part]), value_columns(storage, after, new[part])
-        equal[part] = equal_rows(left, right)
+    for names in (short, [name for name in columns if name not in short]):
+        if not names:
+            continue
+        rows = np.flatnonzero(equal)
+        for part in portions(storage, after, names, len(rows)):
+            chosen = rows[part]
+            left, right = _values(storage, before, names, old[chosen]), _values(storage, after, names, new[chosen])
+            for name in names:
+                equal[chosen] &= equal_column(left, right, name)
     return equal
 
 
 def value_columns(storage: TableStorage, handle: SnapshotHandle, positions: Positions) -> pa.Table:
     """All columns of the rows at positions, in their order."""
     return gathered(storage, handle, storage.schema(handle).names, positions)
+
+
+def _values(storage: TableStorage, handle: SnapshotHandle, names: list[str], positions: Positions) -> pa.Table:
+    """Columns of the rows at positions, in their order, as far as the table has them."""
+    known = [name for name in storage.schema(handle).names if name in names]
+    return gathered(storage, handle, known or ["id"], positions)
 
 
 def equal_rows(left: pa.Table, right: pa.Table) -> npt.NDArray[np.bool_]:

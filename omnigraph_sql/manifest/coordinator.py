@@ -365,13 +365,22 @@ class ManifestCoordinator:
         return name
 
     def create_branch(
-        self, name: str, base: Snapshot, actor: str | None = None, confirm: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        base: Snapshot,
+        actor: str | None = None,
+        confirm: Callable[[], None] = lambda: None,
+        *,
+        reads: Iterable[str] = (),
     ) -> None:
-        """Fork the manifest; no table is copied. `confirm` raises if the state of the base has gone meanwhile."""
+        """Fork the manifest; no table is copied. `confirm` raises if the state of the base has gone meanwhile.
+
+        `reads` are the tables that a transaction which becomes the branch has read.
+        """
         name = check_branch_name(name, self.branches())
         is_main = base.branch == MAIN and not base.is_past
         _check_untagged(name, base.tags if is_main else self.tags())
-        record = new_branch_record(name, base.branch, base.manifest_version, time.time(), base.commit_id, actor)
+        record = new_branch_record(name, base.branch, base.manifest_version, time.time(), base.commit_id, actor, reads)
         if not self.table.create_branch(record, base.lineage):
             raise _exists(name)
         failpoints.hit("branch_create.after_ref")

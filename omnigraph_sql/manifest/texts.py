@@ -141,8 +141,9 @@ def readable_definition(kind: str, metadata: str | None) -> dict[str, Any] | Non
         columns = definition.get("columns")
         definition["columns"] = [readable_text(column) for column in columns] if isinstance(columns, list) else []
         definition |= {name: readable_text(definition.get(name) or "", _ANY_LENGTH) for name in ("sql", "dialect")}
-    if definition.get("comment") is not None:
-        definition["comment"] = readable_text(definition["comment"])
+    for name in ("comment", "catalog"):
+        if definition.get(name) is not None:
+            definition[name] = readable_text(definition[name])
     return definition
 
 

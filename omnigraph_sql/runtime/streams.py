@@ -210,6 +210,16 @@ def wait_for(waiting: PendingBatches[T], execution: Execution) -> T:
         waiting.cancel()
 
 
+def run_here(work: Callable[[], T], execution: Execution) -> T:
+    """Run short work of an engine in the calling thread."""
+    try:
+        return work()
+    except BaseException as error:
+        if not is_translatable(error):
+            raise
+        raise engine_error(error, execution) from (execution.failure or error)
+
+
 def _raise_if(failure: BaseException | None) -> None:
     if failure is not None:
         raise failure

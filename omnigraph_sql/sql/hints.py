@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.errors import NotFound
-from omnigraph_sql.sql.refs import SchemaRef
 from omnigraph_sql.sql.resolver import NameResolver
 from omnigraph_sql.sqltext.duckdb_tokens import tokens_of
 
@@ -38,7 +37,7 @@ def owners(statement: str, column: str, resolver: NameResolver) -> list[str]:
         if token.name is None or before not in ("from", "join", ","):
             continue
         try:
-            columns = resolver.columns(resolver.find(SchemaRef(resolver.default_state), token.name)).names
+            columns = resolver.columns(resolver.find(resolver.default_place, token.name)).names
         except (NotFound, AssertionError):
             continue
         after = [following for following in tokens[place + 1 : place + 3] if following.text.lower() != "as"]

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql.errors import OmnigraphError
 from omnigraph_sql.foreign.filter_codec import decode_filter
 from omnigraph_sql.foreign.predicate_evaluation import ENGINE_FILTERS
 from omnigraph_sql.lazy_dataset import Batches, LazyDataset, LazyScan, columnless_batch
-from omnigraph_sql.sql.resolver import HistoryRows, type_columns
+from omnigraph_sql.sql.resolver import HistoryRows
 from omnigraph_sql.sqltext.predicates import Both, Comparison, Predicate, PredicateColumn, PredicateValue
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
@@ -26,12 +25,11 @@ _OF_HISTORY: Final = (
 )
 
 
-def history_columns(type_: NodeType | EdgeType) -> pa.Schema:
+def history_columns(own: pa.Schema) -> pa.Schema:
     """The columns of the history of a type: when and by whom, then those of its table.
 
     A column of the history gives way to a property of its name, with underscores before its own.
     """
-    own = type_columns(type_)
     taken = {name.lower() for name in own.names}
     fields = []
     for field in _OF_HISTORY:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from omnigraph_compiler import EdgeType, NodeType
+from omnigraph_compiler.schema.catalog import Annotation
+from omnigraph_sql.manifest.table_rules import TableConstraint, TableRules
 from omnigraph_sql.sql.refs import SchemaRef
 from omnigraph_sql.sql.resolver import NameResolver, ResolvedTable
 
@@ -16,12 +18,18 @@ SCHEMA = "information_schema"
 
 @dataclass(frozen=True)
 class TableKeys:
-    """A key of a table: its columns and, for a foreign key, the referenced type."""
+    """A key of a table: its columns and, for a foreign key, the referenced table and its columns."""
 
     name: str
     kind: str
     columns: tuple[str, ...]
     refers_to: str | None = None
+    referenced_columns: tuple[str, ...] = ("id",)
+
+    @property
+    def referenced_key(self) -> str:
+        """The name of the key that a foreign key refers to."""
+        return f"{self.refers_to}_pkey"
 
 
 def keys_of(type_: NodeType | EdgeType) -> Iterator[TableKeys]:
@@ -37,8 +45,24 @@ def keys_of(type_: NodeType | EdgeType) -> Iterator[TableKeys]:
             yield TableKeys(f"{type_.name}_{column}_fkey", "FOREIGN KEY", (column,), end)
 
 
+def relational_keys(rules: TableRules) -> Iterator[TableKeys]:
+    """Yield the keys that a relational table declares."""
+    for constraint in rules.constraints:
+        if constraint.kind != "check":
+            refers_to = constraint.references[-1] if constraint.references else None
+            yield TableKeys(
+                constraint.name, constraint.kind.upper(), constraint.columns, refers_to, constraint.referenced_columns
+            )
+
+
+def _referenced_column(key: TableKeys, number: int) -> str | None:
+    """Return the column that a column of a foreign key refers to, if the declaration names it."""
+    is_named = key.refers_to is not None and number <= len(key.referenced_columns)
+    return key.referenced_columns[number - 1] if is_named else None
+
+
 def keys_table(resolver: NameResolver, place: SchemaRef) -> pa.Table:
-    """Return the keys of all types in a schema, with a row for each column."""
+    """Return the keys of all types and tables in a schema, with a row for each column."""
     rows = [
         {
             "table_name": table.name,
@@ -47,11 +71,10 @@ def keys_table(resolver: NameResolver, place: SchemaRef) -> pa.Table:
             "column_name": column,
             "ordinal_position": number,
             "referenced_table": key.refers_to,
-            "referenced_column": None if key.refers_to is None else "id",
+            "referenced_column": _referenced_column(key, number),
         }
         for table in resolver.tables(place).values()
-        if table.type is not None
-        for key in keys_of(table.type)
+        for key in (relational_keys(resolver.rules(table)) if table.type is None else keys_of(table.type))
         for number, column in enumerate(key.columns, 1)
     ]
     return pa.Table.from_pylist(rows, KEYS)
@@ -102,7 +125,17 @@ class InformationTables:
 
     def tables(self) -> Iterator[Mapping[str, object]]:
         for location, table in self._all_tables():
-            yield location | {"table_type": "VIEW" if table.kind == "view" else "BASE TABLE"}
+            yield location | {
+                "table_type": "VIEW" if table.kind == "view" else "BASE TABLE",
+                "table_comment": self._comment(table),
+            }
+
+    def _comment(self, table: ResolvedTable) -> str | None:
+        if table.type is not None:
+            return _description(table.type.annotations)
+        if table.relation is not None and table.relation.definition is not None:
+            return table.relation.definition.get("comment")
+        return self._resolver.rules(table).comment
 
     def views(self) -> Iterator[Mapping[str, object]]:
         for location, table in self._all_tables():
@@ -111,17 +144,35 @@ class InformationTables:
 
     def columns(self) -> Iterator[Mapping[str, object]]:
         for location, table in self._all_tables():
+            rules, properties = self._resolver.rules(table), {} if table.type is None else table.type.properties
             for number, (name, kind, nullable) in enumerate(_columns(self._resolver, table), 1):
+                default, described = rules.defaults.get(name), properties.get(name)
                 yield location | {
                     "column_name": name,
                     "ordinal_position": number,
+                    "column_default": None if default is None else default.sql,
                     "is_nullable": "YES" if nullable else "NO",
                     "data_type": kind,
+                    "column_comment": rules.column_comments.get(name)
+                    if described is None
+                    else _description(described.annotations),
                 }
 
     def constraints(self) -> Iterator[Mapping[str, object]]:
         for location, _, key in self._keys():
-            yield location | self._constraint(location, key) | {"constraint_type": key.kind}
+            yield location | self._constraint(location, key.name) | {"constraint_type": key.kind}
+        for location, check in self._checks():
+            yield location | self._constraint(location, check.name) | {"constraint_type": "CHECK"}
+
+    def checks(self) -> Iterator[Mapping[str, object]]:
+        for location, constraint in self._checks():
+            clause = "" if constraint.check is None else constraint.check.sql
+            yield self._constraint(location, constraint.name) | {"check_clause": clause}
+
+    def _checks(self) -> Iterator[tuple[dict[str, str], TableConstraint]]:
+        for location, table in self._all_tables():
+            for constraint in self._resolver.rules(table).checks():
+                yield location, constraint
 
     def key_columns(self) -> Iterator[Mapping[str, object]]:
         for location, _, key in self._keys():
@@ -129,7 +180,7 @@ class InformationTables:
                 place = number if key.refers_to is not None else None
                 yield (
                     location
-                    | self._constraint(location, key)
+                    | self._constraint(location, key.name)
                     | {
                         "column_name": column,
                         "ordinal_position": number,
@@ -138,29 +189,36 @@ class InformationTables:
                 )
 
     def references(self) -> Iterator[Mapping[str, object]]:
-        for location, _, key in self._keys():
+        for location, table, key in self._keys():
             if key.refers_to is not None:
-                yield self._constraint(location, key) | {
+                is_type = table.type is not None
+                yield self._constraint(location, key.name) | {
                     "unique_constraint_catalog": self._catalog,
                     "unique_constraint_schema": location["table_schema"],
-                    "unique_constraint_name": f"{key.refers_to}_pkey",
+                    "unique_constraint_name": key.referenced_key,
                     "match_option": "NONE",
                     "update_rule": "NO ACTION",
-                    "delete_rule": "CASCADE",
+                    "delete_rule": "CASCADE" if is_type else "NO ACTION",
                 }
 
     def _keys(self) -> Iterator[tuple[dict[str, str], ResolvedTable, TableKeys]]:
         for location, table in self._all_tables():
-            if table.type is not None:
-                for key in keys_of(table.type):
-                    yield location, table, key
+            keys = relational_keys(self._resolver.rules(table)) if table.type is None else keys_of(table.type)
+            for key in keys:
+                yield location, table, key
 
-    def _constraint(self, location: Mapping[str, str], key: TableKeys) -> dict[str, object]:
+    def _constraint(self, location: Mapping[str, str], name: str) -> dict[str, object]:
         return {
             "constraint_catalog": self._catalog,
             "constraint_schema": location["table_schema"],
-            "constraint_name": key.name,
+            "constraint_name": name,
         }
+
+
+def _description(annotations: Iterable[Annotation]) -> str | None:
+    """Return the text of `@description`."""
+    texts = (annotation.value for annotation in annotations if annotation.name == "description")
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _columns(resolver: NameResolver, table: ResolvedTable) -> Iterator[tuple[str, str, bool]]:
@@ -176,15 +234,17 @@ def _columns(resolver: NameResolver, table: ResolvedTable) -> Iterator[tuple[str
 _TABLE = {"table_catalog": pa.string(), "table_schema": pa.string(), "table_name": pa.string()}
 _CONSTRAINT = {"constraint_catalog": pa.string(), "constraint_schema": pa.string(), "constraint_name": pa.string()}
 _PLACES = {"column_name": pa.string(), "ordinal_position": pa.int64()}
+_COLUMN = dict.fromkeys(("column_default", "is_nullable", "data_type", "column_comment"), pa.string())
 _UNIQUE = {f"unique_{name}": kind for name, kind in _CONSTRAINT.items()}
 _RULES = {"match_option": pa.string(), "update_rule": pa.string(), "delete_rule": pa.string()}
 
 _TABLES: dict[str, tuple[dict[str, pa.DataType], Callable[[InformationTables], Iterator[Mapping[str, object]]]]] = {
     "schemata": ({"catalog_name": pa.string(), "schema_name": pa.string()}, InformationTables.schemata),
-    "tables": (_TABLE | {"table_type": pa.string()}, InformationTables.tables),
+    "tables": (_TABLE | {"table_type": pa.string(), "table_comment": pa.string()}, InformationTables.tables),
     "views": (_TABLE | {"definition": pa.string()}, InformationTables.views),
-    "columns": (_TABLE | _PLACES | {"is_nullable": pa.string(), "data_type": pa.string()}, InformationTables.columns),
+    "columns": (_TABLE | _PLACES | _COLUMN, InformationTables.columns),
     "table_constraints": (_CONSTRAINT | _TABLE | {"constraint_type": pa.string()}, InformationTables.constraints),
+    "check_constraints": (_CONSTRAINT | {"check_clause": pa.string()}, InformationTables.checks),
     "key_column_usage": (
         _CONSTRAINT | _TABLE | _PLACES | {"position_in_unique_constraint": pa.int64()},
         InformationTables.key_columns,

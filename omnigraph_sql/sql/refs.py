@@ -33,6 +33,20 @@ class SchemaRef:
     schema: str | None = None
 
 
+CATALOG = "graph"
+"""The name of the graph's catalog in the sessions that this package creates, unless they are pinned to another name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogPin:
+    """A catalog of one state: its schemas are relational schemas, and no name of a schema means a branch."""
+
+    database: str = "omnigraph"
+    """The name of the catalog."""
+    schema: str = "main"
+    """The default schema."""
+
+
 def parse_ref(text: str) -> StateRef:
     """Parse a state reference: `main`, `main@42`, `@COMMIT` or `@TAG`.
 

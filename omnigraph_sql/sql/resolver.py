@@ -21,16 +21,19 @@ from omnigraph_sql.foreign.registry import ForeignTables
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import DEFAULT_SCHEMA, Relation, relations, schemas
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
+from omnigraph_sql.manifest.table_rules import TableRules
 from omnigraph_sql.manifest.tags import Tag
 from omnigraph_sql.result import Result
 from omnigraph_sql.runtime.execution import Execution
 from omnigraph_sql.runtime.limits import RunLimits, run_limits
-from omnigraph_sql.sql.refs import SchemaRef, StateRef, parse_schema_ref
+from omnigraph_sql.sql.refs import CATALOG, CatalogPin, SchemaRef, StateRef, parse_schema_ref
 from omnigraph_sql.storage.columns import arrow_type
 from omnigraph_sql.storage.tables import TableStorage
 from omnigraph_sql.table_keys import TableKey
 
 Kind: TypeAlias = Literal["node", "edge", "table", "view", "foreign"]
+GRAPH_SCHEMA = "graph"
+"""The schema of a pinned catalog that shows the types, and maybe nothing else."""
 ADDRESSED = "\x1frows"
 """Behind the name of a relational table: its rows with their ids and addresses. No table has a name with this character."""
 ADDRESSES = (pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64()))
@@ -64,6 +67,10 @@ class SqlSource(Protocol):
     @property
     def foreign(self) -> ForeignTables:
         """The foreign tables of the handle."""
+
+    @property
+    def pin(self) -> CatalogPin | None:
+        """What a pinned session shows as its catalog; None if the names of schemas are states."""
 
     def state(self, ref: StateRef) -> Snapshot:
         """Return the current snapshot of a reference."""
@@ -138,6 +145,11 @@ class ResolvedTable:
 class NameResolver:
     """Resolves the names of one statement. Each state is looked up once, so that the statement reads it consistently."""
 
+    database = CATALOG
+    """The name of the catalog in sessions of this package."""
+    namespace = ""
+    """Distinguishes the schemas of the views of another kind of catalog from those of the session."""
+
     def __init__(
         self,
         source: SqlSource,
@@ -175,11 +187,36 @@ class NameResolver:
                 batches.append(batch)
             return pa.Table.from_batches(batches, schema=result.schema)
 
-    def at(self, ref: StateRef) -> NameResolver:
-        """Return a resolver of the same states with another default state."""
-        resolver = NameResolver(self.source, ref, self.params, self._snapshots)
+    def inside(self, place: SchemaRef, definition: Mapping[str, Any]) -> NameResolver:
+        """Return a resolver of the same states for the names in a view, which mean what they meant where it was made."""
+        resolver: NameResolver
+        if definition.get("catalog") is None:
+            resolver = NameResolver(self.source, place.ref, self.params, self._snapshots)
+        else:
+            pin = CatalogPin(database=definition["catalog"], schema=place.schema or DEFAULT_SCHEMA)
+            resolver = PinnedResolver(self.source, place.ref, self.params, self._snapshots, pin=pin)
         resolver._branches, resolver.reading, resolver.execution = self._branches, self.reading, self.execution
+        resolver.namespace = self._namespace_of(resolver)
         return resolver
+
+    def _namespace_of(self, inner: NameResolver) -> str:
+        return self.namespace if type(inner) is NameResolver else f"\x1f{inner.default_state} "
+
+    # The default schema
+
+    @property
+    def default_place(self) -> SchemaRef:
+        """The schema of names without one."""
+        return SchemaRef(self.default_state)
+
+    @property
+    def default_schema(self) -> str:
+        """The name of that schema."""
+        return str(self.default_state)
+
+    def schema_text(self, place: SchemaRef) -> str:
+        """Return the name of a schema."""
+        return str(place.ref) if place.schema is None else f"{place.ref}:{place.schema}"
 
     def fail(self, reason: OmnigraphError) -> None:
         """Record an error for `reason`, without its traceback, which would keep the objects of its frames alive."""
@@ -236,27 +273,21 @@ class NameResolver:
         """
         snapshot = self.snapshot(place.ref)
         if place == SchemaRef(self.default_state, FOREIGN) and FOREIGN not in schemas(snapshot):
-            return self._foreign()
+            return self._foreign_tables()
         if place not in self._tables:
             self._tables[place] = self._stored(place, snapshot)
         return self._tables[place]
 
     def _stored(self, place: SchemaRef, snapshot: Snapshot) -> dict[str, ResolvedTable]:
-        schema = place.schema or DEFAULT_SCHEMA
-        tables = {
-            relation.name: ResolvedTable(
-                name=relation.name,
-                kind=relation.kind,
-                entry=snapshot.entries.get(relation.table_key),
-                relation=relation,
-            )
-            for relation in relations(snapshot)
-            if relation.schema == schema
-        }
+        tables = _relational_tables(snapshot, place.schema or DEFAULT_SCHEMA)
         if place.schema is None:
-            for type_ in _types(self.source.catalog):
-                tables[type_.name] = _of_type(type_.name, type_, snapshot)
+            tables |= self._types(snapshot)
         return dict(sorted(tables.items()))
+
+    def _types(self, snapshot: Snapshot) -> dict[str, ResolvedTable]:
+        """Return the tables of all types by name; a node type takes precedence over an edge type."""
+        types: list[NodeType | EdgeType] = [*self.source.catalog.edges.values(), *self.source.catalog.nodes.values()]
+        return {type_.name: _of_type(type_.name, type_, snapshot) for type_ in types}
 
     def find(self, place: SchemaRef, name: str) -> ResolvedTable:
         """Resolve a table name. `node:T` and `edge:E` name types; case matters only if names differ in nothing else."""
@@ -282,7 +313,7 @@ class NameResolver:
         matches = [table for table_name, table in tables.items() if table_name.lower() == name.lower()]
         if len(matches) == 1:
             return matches[0]
-        foreign = self.source.foreign.get(name) if place == SchemaRef(self.default_state) else None
+        foreign = self.source.foreign.get(name) if place == self.default_place else None
         if foreign is not None:
             return ResolvedTable(name=foreign.name, kind="foreign", foreign=foreign)
         raise unknown_name("table", name, self.reachable(place), self._state_hint(name, place))
@@ -299,12 +330,12 @@ class NameResolver:
     def reachable(self, place: SchemaRef) -> dict[str, ResolvedTable]:
         """Return the tables of a schema and, for the default one, the foreign tables that need no schema name there."""
         tables = self.tables(place)
-        if place != SchemaRef(self.default_state):
+        if place != self.default_place:
             return tables
         taken = {name.lower() for name in tables}
-        return tables | {name: table for name, table in self._foreign().items() if name.lower() not in taken}
+        return tables | {name: table for name, table in self._foreign_tables().items() if name.lower() not in taken}
 
-    def _foreign(self) -> dict[str, ResolvedTable]:
+    def _foreign_tables(self) -> dict[str, ResolvedTable]:
         foreign = self.source.foreign
         sources = ((name, foreign.get(name)) for name in foreign.names())
         return {name: ResolvedTable(name=name, kind="foreign", foreign=source) for name, source in sources}
@@ -320,6 +351,12 @@ class NameResolver:
         assert table.entry is not None
         columns = plain_type(self.source.storage.schema(self.opened(table.entry)()))
         return pa.schema([*columns, *ADDRESSES]) if table.is_addressed else columns
+
+    def rules(self, table: ResolvedTable) -> TableRules:
+        """Return the constraints, defaults and comments of a relational table; nothing for others."""
+        if table.entry is None or table.relation is None:
+            return TableRules()
+        return TableRules.of(self.source.storage.schema(self.opened(table.entry)()))
 
     def require(self, place: SchemaRef, table: ResolvedTable) -> None:
         """Raise if a cleanup has removed a table of a past state, even if the statement reads none of its rows."""
@@ -347,6 +384,84 @@ class NameResolver:
                 raise
 
         return opened
+
+
+class PinnedResolver(NameResolver):
+    """Resolves the names of a pinned session: the schemas are relational, and each of them shows the types as well.
+
+    Names are compared without case. A relational table takes precedence over a type of its name, which `graph` shows.
+    """
+
+    def __init__(
+        self,
+        source: SqlSource,
+        default_state: StateRef,
+        params: Mapping[str, Any] | None = None,
+        snapshots: dict[StateRef, Snapshot] | None = None,
+        *,
+        pin: CatalogPin,
+    ) -> None:
+        super().__init__(source, default_state, params, snapshots)
+        self.database = pin.database
+        self._default_schema = pin.schema
+
+    def _namespace_of(self, inner: NameResolver) -> str:
+        if type(inner) is NameResolver:
+            return "\x1f"
+        return self.namespace if inner.default_state == self.default_state else f"\x1f{inner.default_state} "
+
+    @property
+    def default_place(self) -> SchemaRef:
+        """The schema of names without one."""
+        return self.place(self._default_schema)
+
+    @property
+    def default_schema(self) -> str:
+        """The name of that schema."""
+        return self._default_schema
+
+    def schema_text(self, place: SchemaRef) -> str:
+        """Return the name of a schema."""
+        return place.schema or DEFAULT_SCHEMA
+
+    def schema_names(self) -> list[str]:
+        """Return the relational schemas, the schema of the types, and that of foreign tables."""
+        foreign = [FOREIGN] if self.source.foreign.names() else []
+        return list(dict.fromkeys([*schemas(self.snapshot()), GRAPH_SCHEMA, *foreign]))
+
+    def tag_schemas(self) -> list[str]:
+        """Return nothing: no schema is a tag."""
+        return []
+
+    def place(self, name: str) -> SchemaRef:
+        """Resolve a schema name without its case."""
+        for known in self.schema_names():
+            if known.lower() == name.lower():
+                return SchemaRef(self.default_state, None if known == DEFAULT_SCHEMA else known)
+        if name.lower() == self._default_schema.lower():
+            return SchemaRef(self.default_state, self._default_schema)  # it may be created later
+        raise unknown_name("schema", name, self.schema_names())
+
+    def _stored(self, place: SchemaRef, snapshot: Snapshot) -> dict[str, ResolvedTable]:
+        own = _relational_tables(snapshot, place.schema or DEFAULT_SCHEMA)
+        taken = {name.lower() for name in own}
+        types = {name: table for name, table in self._types(snapshot).items() if name.lower() not in taken}
+        return dict(sorted((own | types).items()))
+
+    def _state_hint(self, name: str, place: SchemaRef) -> str | None:  # noqa: ARG002
+        return _file_hint(name)
+
+
+def resolver_of(
+    source: SqlSource,
+    default_state: StateRef,
+    params: Mapping[str, Any] | None = None,
+    snapshots: dict[StateRef, Snapshot] | None = None,
+) -> NameResolver:
+    """Return a resolver for statements of the sessions of a source."""
+    if source.pin is None:
+        return NameResolver(source, default_state, params, snapshots)
+    return PinnedResolver(source, default_state, params, snapshots, pin=source.pin)
 
 
 def type_columns(type_: NodeType | EdgeType) -> pa.Schema:
@@ -389,8 +504,18 @@ def _closest(name: str, names: Iterable[str]) -> str:
     return next((folded[match] for match in get_close_matches(name.lower()[:80], folded, n=1)), name)
 
 
-def _types(catalog: Catalog) -> list[NodeType | EdgeType]:
-    return [*catalog.edges.values(), *catalog.nodes.values()]
+def _relational_tables(snapshot: Snapshot, schema: str) -> dict[str, ResolvedTable]:
+    """Return the tables and views of a relational schema."""
+    return {
+        relation.name: ResolvedTable(
+            name=relation.name,
+            kind=relation.kind,
+            entry=snapshot.entries.get(relation.table_key),
+            relation=relation,
+        )
+        for relation in relations(snapshot)
+        if relation.schema == schema
+    }
 
 
 def _of_type(name: str, type_: NodeType | EdgeType, snapshot: Snapshot) -> ResolvedTable:

@@ -17,8 +17,6 @@ from omnigraph_sql.runtime.limits import RunLimits
 from omnigraph_sql.runtime.streams import Portion
 from omnigraph_sql.sql.refs import StateRef
 
-CATALOG = "graph"
-"""The name of the graph's catalog in the sessions that this package creates."""
 READ_AHEAD = Portion(rows=8192)
 """The rows that are read before a statement returns."""
 

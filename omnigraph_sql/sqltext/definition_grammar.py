@@ -49,19 +49,21 @@ _REFERENCE_WORDS: Final = ("on", "delete", "update", "no", "action", "restrict",
 def create_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> ScriptStatement:
     """A statement after `create`."""
     replaces = cursor.accept("or", "replace")
-    if cursor.accept_any("temp", "temporary"):
-        hint = "create a table and drop it in the same script or transaction: nobody else sees it"
-        raise BadRequest("temporary tables are not supported", hint=hint)
+    is_temporary = cursor.accept_any("temp", "temporary") is not None
     cursor.accept("recursive")
     if cursor.accept("table"):
-        return _create_table(cursor, place, replaces)
+        return _create_table(cursor, {**place, "is_temporary": is_temporary}, replaces)
     if cursor.accept("view"):
         exists = cursor.accept("if", "not", "exists")
         name = cursor.qualified_name("the name of a view")
         names = cursor.names() if cursor.has("(") else ()
         cursor.expect("as")
         query = cursor.part("a query")
-        return CreateViewStatement(**place, name=name, names=names, query=query, replace=replaces, if_not_exists=exists)
+        return CreateViewStatement(
+            **place, name=name, names=names, query=query, replace=replaces, if_not_exists=exists, is_temporary=is_temporary
+        )
+    if is_temporary:
+        raise BadRequest("only tables and views can be temporary", hint="write CREATE TEMPORARY TABLE or VIEW")
     if cursor.accept("schema"):
         exists = cursor.accept("if", "not", "exists")
         name = cursor.qualified_name("the name of a schema")

@@ -173,6 +173,7 @@ class CreateTableStatement(ScriptStatement):
     replace: bool = False
     if_not_exists: bool = False
     with_data: bool = True
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +185,7 @@ class CreateViewStatement(ScriptStatement):
     names: tuple[str, ...] = ()
     replace: bool = False
     if_not_exists: bool = False
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

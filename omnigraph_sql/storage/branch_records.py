@@ -40,6 +40,8 @@ class BranchRecord:
     """Seconds since 1970."""
     graph_commit_id: str | None = None
     actor: str | None = None
+    reads: tuple[str, ...] = ()
+    """The tables that a transaction had read when it was kept as this branch."""
     incarnation: str = ""
     """Distinguishes the branch from an earlier or later one of its name."""
     text: str = field(default="", repr=False, compare=False)
@@ -54,7 +56,7 @@ class BranchRecord:
             "created_at": self.created_at,
             "graph_commit_id": self.graph_commit_id,
             "actor": self.actor,
-        }
+        } | ({"reads": list(self.reads)} if self.reads else {})
         return json.dumps(entry, indent=1)
 
 
@@ -152,6 +154,7 @@ def _parse(branch: str, text: str) -> BranchRecord | None:
             created_at=entry["created_at"],
             graph_commit_id=entry.get("graph_commit_id"),
             actor=entry.get("actor"),
+            reads=tuple(entry.get("reads", ())),
             incarnation=hashlib.blake2b(text.encode(), digest_size=8).hexdigest(),
             text=text,
         )
@@ -167,4 +170,6 @@ def _parse(branch: str, text: str) -> BranchRecord | None:
 def _has_right_types(entry: dict[str, Any]) -> bool:
     texts = all(isinstance(entry[name], str) for name in ("name", "lineage"))
     optional = all(isinstance(entry.get(name), str | None) for name in ("from", "graph_commit_id", "actor"))
+    reads = entry.get("reads", [])
+    optional = optional and isinstance(reads, list) and all(isinstance(key, str) for key in reads)
     return texts and optional and isinstance(entry["manifest_version"], int) and is_time(entry["created_at"])

@@ -7,7 +7,7 @@ the only form in which Lance detects that two writers changed the same row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -422,7 +422,13 @@ class ManifestTable:
 
 
 def new_branch_record(
-    name: str, base: str, manifest_version: int, created_at: float, graph_commit_id: str, actor: str | None
+    name: str,
+    base: str,
+    manifest_version: int,
+    created_at: float,
+    graph_commit_id: str,
+    actor: str | None,
+    reads: Iterable[str] = (),
 ) -> BranchRecord:
     """Return the record for a new branch."""
     return BranchRecord(
@@ -433,6 +439,7 @@ def new_branch_record(
         created_at=created_at,
         graph_commit_id=graph_commit_id,
         actor=actor,
+        reads=tuple(sorted(reads)),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from omnigraph_sql import failpoints
 from omnigraph_sql.errors import BadRequest, NotFound, OmnigraphError, Storage
 from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN, check_branch_name
 from omnigraph_sql.manifest.refs import check_branch
+from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.manifest.texts import check_actor
 from omnigraph_sql.sql.states import named_state
 from omnigraph_sql.storage.branch_records import BranchRecord
@@ -23,16 +24,22 @@ def create_branch(store: GraphStore, name: str, base: str = MAIN, actor: str | N
 
     Costs one record, for graphs of any size.
     """
+    return create_branch_at(store, name, named_state(store.coordinator, base), actor)
+
+
+def create_branch_at(
+    store: GraphStore, name: str, snapshot: Snapshot, actor: str | None, *, reads: Iterable[str] = ()
+) -> str:
+    """Create a branch at a state. `reads` are the tables that a transaction which becomes the branch has read."""
     name = check_branch_name(name, [])
     check_actor(actor)
-    snapshot = named_state(store.coordinator, base)
     with store.locks.hold([branch_lock(name), branch_lock(snapshot.branch)]):
         if snapshot.is_past:
             require_state(store, snapshot)
         else:
             # The new branch shares the head: recorded now, it is recorded as a commit of the branch that made it.
             store.publisher.reconcile(snapshot)
-        store.coordinator.create_branch(name, snapshot, actor, lambda: require_state(store, snapshot))
+        store.coordinator.create_branch(name, snapshot, actor, lambda: require_state(store, snapshot), reads=reads)
     return name
 
 

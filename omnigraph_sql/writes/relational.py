@@ -5,14 +5,13 @@ Rows have no identity and no constraints here. Each call is one commit on its br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph_sql.arguments import checked, flag, text, texts
-from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError, Storage, ValidationFailed
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, Storage
 from omnigraph_sql.manifest.changes import DefinitionChange, Tombstone
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.relations import (
@@ -46,6 +45,7 @@ from omnigraph_sql.writes.operation import (
     Upsert,
 )
 from omnigraph_sql.writes.protocol import execute
+from omnigraph_sql.writes.relational_rows import check_keys, fitted_rows, opened_rows
 from omnigraph_sql.writes.transactions import WriteTransaction
 
 Steps = tuple[tuple[TableWrite, ...], tuple[Tombstone | DefinitionChange, ...]]
@@ -164,7 +164,7 @@ class RelationalWriter:
                 message = f"`{schema}.{name}` exists already: it is a {existing.kind}"
                 raise Conflict(message, reason="exists", hint="replace it, or choose another name")
             if existing is None:
-                self._require_no_type(schema, name)
+                self._require_free(snapshot, schema, name)
             created = _created(snapshot, schema, name, rows)
             gone = (_drop(snapshot, existing),) if existing is not None and existing.kind == "view" else ()
             return (created,), (*_schema_of(snapshot, schema), *gone)
@@ -296,7 +296,7 @@ class RelationalWriter:
 
         def steps(snapshot: Snapshot, rows: TableRows) -> Steps:
             key, _ = self._table(snapshot, schema, name)
-            _check_keys(key, rows, keys)
+            check_keys(key, rows, keys)
             return ((Upsert(key, rows, tuple(keys)),) if rows.num_rows else ()), ()
 
         return self._run_with(steps, data, schema, name, fits=True)
@@ -313,6 +313,7 @@ class RelationalWriter:
         dialect: str,
         columns: Sequence[str],
         comment: str | None = None,
+        catalog: str | None = None,
         replace: bool = False,
     ) -> Commit | None:
         """Define a view.
@@ -324,6 +325,7 @@ class RelationalWriter:
             dialect: the dialect of the statement: `datafusion` or `duckdb`.
             columns: the names of its columns.
             comment: a note about it.
+            catalog: the name of the pinned catalog whose names the statement uses; None if its schemas are branches.
             replace: replace a view or table of that name in the same commit.
 
         Returns:
@@ -352,6 +354,8 @@ class RelationalWriter:
         }
         if check_optional(comment, "comment") is not None:
             definition["comment"] = comment
+        if catalog is not None:
+            definition["catalog"] = check_name(catalog, "catalog")
 
         def steps(snapshot: Snapshot) -> Steps:
             existing = relation(snapshot, schema, name)
@@ -359,7 +363,7 @@ class RelationalWriter:
                 message = f"`{schema}.{name}` exists already: it is a {existing.kind}"
                 raise Conflict(message, reason="exists", hint="replace it, or choose another name")
             if existing is None:
-                self._require_no_type(schema, name)
+                self._require_free(snapshot, schema, name)
             elif existing.definition == definition:
                 return (), ()
             gone = (_drop(snapshot, existing),) if existing is not None and existing.kind == "table" else ()
@@ -401,7 +405,7 @@ class RelationalWriter:
             if other is not None:
                 text = f"`{target}.{new_name}` exists already: it is a {other.kind}"
                 raise Conflict(text, reason="exists", hint="drop it first, or choose another name")
-            self._require_no_type(target, new_name)
+            self._require_free(snapshot, target, new_name, besides=source)
             changes = (*_schema_of(snapshot, target), _drop(snapshot, source))
             if source.kind == "view":
                 key = view_key(target, new_name)
@@ -467,7 +471,7 @@ class RelationalWriter:
                 if TableRules.of(wanted).are_enforced and incoming is not None:
                     hint = "write with Graph.execute, or with execute or write of a transaction"
                     raise BadRequest(f"`{schema}.{name}` has constraints, which are checked by SQL only", hint=hint)
-                rows = wanted.empty_table().to_reader() if incoming is None else _fitted(incoming.reader(), wanted)
+                rows = wanted.empty_table().to_reader() if incoming is None else fitted_rows(incoming.reader(), wanted)
                 return steps(snapshot, TableRows.put(rows, workspace))
 
             return self._run(with_rows, reads)
@@ -481,14 +485,21 @@ class RelationalWriter:
             return self._transaction.apply(prepare)
         return execute(self._store, self._branch, prepare, self._provenance).commit
 
-    def _require_no_type(self, schema: str, name: str) -> None:
-        """Raise where SQL takes a name for that of a type: a table of that name could not be asked for."""
+    def _require_free(self, snapshot: Snapshot, schema: str, name: str, besides: Relation | None = None) -> None:
+        """Raise if a new name differs from that of another relation in its case only, or is that of a type."""
+        for other in relations(snapshot):
+            same = other.schema == schema and other.name.lower() == name.lower() and other.name != name
+            if same and (besides is None or other.table_key != besides.table_key):
+                text = f"`{schema}.{name}` differs only in its case from the {other.kind} `{schema}.{other.name}`"
+                raise Conflict(text, reason="exists", hint="choose another name: SQL compares names without case")
         if schema != DEFAULT_SCHEMA:
             return
         catalog = self._store.catalog
         for kind, types in (("node", catalog.nodes), ("edge", catalog.edges)):
-            if name in types or name.removeprefix(f"{kind}:") in types:
-                text = f"`{schema}.{name}` is the name of the {kind} type `{name.removeprefix(f'{kind}:')}`"
+            folded = {type_name.lower(): type_name for type_name in types}
+            known = folded.get(name.lower()) or folded.get(name.removeprefix(f"{kind}:").lower())
+            if known is not None:
+                text = f"`{schema}.{name}` is the name of the {kind} type `{known}`"
                 raise Conflict(text, reason="exists", hint="choose another name, or another schema")
 
     def _require(self, snapshot: Snapshot, schema: str, name: str) -> Relation:
@@ -548,81 +559,3 @@ def _schema_of(snapshot: Snapshot, schema: str) -> tuple[DefinitionChange, ...]:
         return ()
     key = schema_key(schema)
     return (DefinitionChange(key, snapshot.pin(key) + 1, {}),)
-
-
-def opened_rows(data: Any) -> pa.RecordBatchReader:
-    """The rows of a caller as a stream. Raises for what has none."""
-    if isinstance(data, pa.Table):
-        return data.to_reader()
-    if not isinstance(data, pa.RecordBatchReader) and not hasattr(data, "__arrow_c_stream__"):
-        message = f"a {type(data).__name__} is not a table"
-        raise BadRequest(message, hint="give an Arrow table, a data frame, or anything with an Arrow C stream")
-    try:
-        reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
-    except Exception as error:
-        raise _unreadable(data, error) from error
-    return pa.RecordBatchReader.from_batches(reader.schema, _batches(data, reader))
-
-
-def _batches(data: Any, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The batches of a caller's stream; one that breaks off is a `BadRequest`."""
-    while True:
-        try:
-            batch = reader.read_next_batch()
-        except StopIteration:
-            return
-        except OmnigraphError:
-            raise
-        except Exception as error:
-            raise _unreadable(data, error) from error
-        yield batch
-
-
-def _unreadable(data: Any, error: Exception) -> BadRequest:
-    return BadRequest(
-        f"the rows of a {type(data).__name__} cannot be read: {error}", hint="give data that can be read to its end"
-    )
-
-
-def _fitted(reader: pa.RecordBatchReader, wanted: pa.Schema) -> pa.RecordBatchReader:
-    unknown = [name for name in reader.schema.names if name not in wanted.names]
-    missing = [field.name for field in wanted if field.name not in reader.schema.names and not field.nullable]
-    if unknown:
-        hint = f"the columns are {', '.join(wanted.names)}"
-        raise BadRequest(f"the table has no column `{unknown[0]}`", hint=hint)
-    if missing:
-        raise BadRequest(f"the column `{missing[0]}` is missing, and it cannot be null")
-
-    def batches() -> Any:
-        for batch in reader:
-            columns = [_column(batch, field) for field in wanted]
-            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
-
-    return pa.RecordBatchReader.from_batches(wanted, batches())
-
-
-def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    if field.name not in batch.schema.names:
-        return pa.nulls(batch.num_rows, field.type)
-    column = batch.column(field.name)
-    try:
-        return column if column.type == field.type else column.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise BadRequest(f"the column `{field.name}` takes {field.type}: {error}", hint="cast the column") from None
-
-
-def _check_keys(key: str, rows: TableRows, keys: Sequence[str]) -> None:
-    unknown = [name for name in keys if name not in rows.schema.names]
-    if unknown or not keys:
-        text = f"there is no column `{unknown[0]}` to be a key" if unknown else "an upsert needs at least one key"
-        raise BadRequest(text, hint=f"the columns are {', '.join(rows.schema.names)}")
-    table = rows.table(list(keys))
-    for name in keys:
-        if table.column(name).null_count:
-            raise ValidationFailed(f"the key `{name}` of {key} is null", table_key=key, rule="key")
-    counted = table.group_by(list(keys)).aggregate([([], "count_all")])
-    repeated = counted.filter(pc.greater(counted.column("count_all"), 1))
-    if repeated.num_rows:
-        row = repeated.slice(0, 1).to_pylist()[0]
-        value = ", ".join(str(row[name]) for name in keys)
-        raise ValidationFailed(f"two rows for {key} have the key `{value}`", table_key=key, rule="key")

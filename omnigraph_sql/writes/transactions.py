@@ -8,11 +8,13 @@ transaction began on. If others have changed a table that it wrote or read, it i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
+
+import pyarrow as pa
 
 from omnigraph_sql import ulid
 from omnigraph_sql.errors import BadRequest, Conflict, ExpectedVersionMismatch, OmnigraphError
@@ -25,8 +27,10 @@ from omnigraph_sql.storage.working_versions import collapse, next_row
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.store.recovery import sweep
 from omnigraph_sql.store.sidecar_format import SidecarTable
+from omnigraph_sql.writes.checks.pending_graph import TableRows
 from omnigraph_sql.writes.effects import fork_name, new_table
 from omnigraph_sql.writes.operation import (
+    Append,
     Attempt,
     CreateTable,
     Overwrite,
@@ -40,6 +44,18 @@ from omnigraph_sql.writes.protocol import Review, publish_attempt, refuse_schema
 from omnigraph_sql.writes.stage import needs_fork, stage_write
 
 _HINT: Final = "begin another one"
+_MOST_PENDING: Final = 4096
+"""So many small inserts are staged together."""
+
+
+@dataclass(frozen=True)
+class _Savepoint:
+    """What a transaction has written at a moment."""
+
+    tables: Mapping[str, tuple[SnapshotHandle, int | None, bool]]
+    definitions: Mapping[str, Definition]
+    temporary: frozenset[str]
+    pending: Mapping[str, tuple[pa.RecordBatch, ...]]
 
 
 @dataclass(kw_only=True)
@@ -61,19 +77,23 @@ class _WorkingTable:
 class WriteTransaction:
     """A transaction on one branch. Threads may share it; their writes take effect one after another."""
 
-    def __init__(self, store: GraphStore, branch: str, provenance: Provenance) -> None:
+    def __init__(self, store: GraphStore, branch: str, provenance: Provenance, base: Snapshot | None = None) -> None:
+        """Begin on the head of a branch, or on an earlier state of it."""
         self.store = store
         self.branch = store.coordinator.require(branch)
         self.provenance = provenance
         refuse_schema_apply(store)
         sweep(store, full=False)
-        self.base = store.coordinator.fresh(self.branch)
+        self.base = store.coordinator.fresh(self.branch) if base is None else base
         self.id = ulid.new()
         self.version = 0
         """Grows with every write: what was read before it may be out of date."""
         self._lock = threading.RLock()
         self._tables: dict[str, _WorkingTable] = {}
         self._definitions: dict[str, Definition] = {}
+        self._temporary: set[str] = set()
+        self._pending: dict[str, list[pa.RecordBatch]] = {}
+        """Rows that are still to be added to tables, so that many small inserts are staged together."""
         self._reads: set[str] = set()
         self._state = "open"
 
@@ -89,16 +109,19 @@ class WriteTransaction:
         if not self.is_open:
             raise Conflict(f"the transaction was {self._state} before", reason="closed", hint=_HINT)
 
-    def snapshot(self) -> Snapshot:
-        """The graph as the transaction sees it: its base, with its own writes. What is read from it is noted."""
+    def snapshot(self, *, temporary: bool = True) -> Snapshot:
+        """The graph as the transaction sees it: its base, with its own writes, of which temporary ones may be left out."""
         with self._lock:
+            self.flush()
             entries = dict(self.base.entries)
+            hidden = frozenset() if temporary else self._temporary
             for key, table in self._tables.items():
-                if table.is_dropped:
+                if table.is_dropped or key in hidden:
                     entries.pop(key, None)
                 else:
                     entries[key] = self._entry(table)
-            definitions = dict(self.base.definitions) | self._definitions
+            definitions = dict(self.base.definitions)
+            definitions |= {key: change for key, change in self._definitions.items() if key not in hidden}
             return replace(
                 self.base,
                 entries=MappingProxyType(dict(sorted(entries.items()))),
@@ -117,10 +140,27 @@ class WriteTransaction:
             transaction_uuid=f"{self.id}-{last.version}",
         )
 
-    def note_reads(self, keys: set[str]) -> None:
+    def note_reads(self, keys: Iterable[str]) -> None:
         """Note tables that the transaction has read: its writes rest on them."""
         with self._lock:
-            self._reads |= keys
+            self._reads.update(keys)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The tables that it has read, temporary ones left out."""
+        with self._lock:
+            return frozenset(self._reads - self._temporary)
+
+    # Temporary tables and views
+
+    def is_temporary(self, key: str) -> bool:
+        """True for a table or view that ends with the transaction."""
+        return key in self._temporary
+
+    def make_temporary(self, key: str) -> None:
+        """Let a table or view that the transaction has made end with it."""
+        with self._lock:
+            self._temporary.add(key)
 
     # Writing
 
@@ -129,12 +169,11 @@ class WriteTransaction:
         """Let nobody else use the transaction, and undo what the block wrote if it fails."""
         with self._lock:
             self.require_open()
-            before = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
-            definitions = dict(self._definitions)
+            before = self._savepoint()
             try:
                 yield
             except BaseException:
-                self._back_to(before, definitions)
+                self._back_to(before)
                 self.version += 1
                 raise
 
@@ -144,27 +183,48 @@ class WriteTransaction:
             self.require_open()
             prepared = prepare(self.snapshot())
             self._reads |= prepared.reads
-            before = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
-            definitions = dict(self._definitions)
+            before = self._savepoint()
             try:
                 for write in prepared.writes:
                     self._write(write)
                 for change in prepared.changes:
                     self._change(change)
             except BaseException:
-                self._back_to(before, definitions)
+                self._back_to(before)
                 raise
             self.version += 1
             return prepared.result
 
-    def _back_to(
-        self, before: Mapping[str, tuple[SnapshotHandle, int | None, bool]], definitions: dict[str, Definition]
-    ) -> None:
+    def append_later(self, key: str, rows: pa.RecordBatch) -> None:
+        """Add rows to a table that the transaction sees. They are staged before anything is read, or when they are many."""
+        with self._lock:
+            self.require_open()
+            pending = self._pending.setdefault(key, [])
+            pending.append(rows)
+            if len(pending) >= _MOST_PENDING:
+                self.flush()
+
+    def flush(self) -> None:
+        """Stage the rows that are still to be added."""
+        with self._lock:
+            while self._pending:
+                key, batches = next(iter(self._pending.items()))
+                self._write(Append(key, TableRows.of(pa.Table.from_batches(batches))))
+                del self._pending[key]
+                self.version += 1
+
+    def _savepoint(self) -> _Savepoint:
+        tables = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
+        pending = {key: tuple(batches) for key, batches in self._pending.items()}
+        return _Savepoint(tables, dict(self._definitions), frozenset(self._temporary), pending)
+
+    def _back_to(self, before: _Savepoint) -> None:
         """Undo the writes of a statement that failed in the middle."""
-        self._definitions = definitions
+        self._definitions, self._temporary = dict(before.definitions), set(before.temporary)
+        self._pending = {key: list(batches) for key, batches in before.pending.items()}
         for key, table in list(self._tables.items()):
-            if key in before:
-                table.last, table.fresh, table.is_dropped = before[key]
+            if key in before.tables:
+                table.last, table.fresh, table.is_dropped = before.tables[key]
             else:
                 table.last, table.is_dropped = table.base, key not in self.base.entries
 
@@ -222,6 +282,8 @@ class WriteTransaction:
         match change:
             case DefinitionChange():
                 self._definitions[change.table_key] = Definition(change.table_key, change.revision, change.definition)
+                if change.definition is None:
+                    self._temporary.discard(change.table_key)
             case Tombstone():
                 table = self._tables.get(change.table_key)
                 if table is None:
@@ -231,6 +293,7 @@ class WriteTransaction:
                         key=change.table_key, base=handle, last=handle, fresh=next_row(handle)
                     )
                 table.is_dropped = True
+                self._temporary.discard(change.table_key)
             case PointerUpdate():
                 text = f"{change.table_key} cannot be taken over from another branch inside a transaction"
                 raise BadRequest(text, hint="merge outside of the transaction")
@@ -242,8 +305,9 @@ class WriteTransaction:
         with self._lock:
             self.require_open()
             try:
+                self.flush()
                 if review is not None:
-                    review(self.snapshot())
+                    review(self.snapshot(temporary=False))
                 attempt = self._attempt()
                 if attempt.prepared.is_empty:
                     commit = None
@@ -257,7 +321,17 @@ class WriteTransaction:
                 raise
             self._state = "committed"
             self._drop_views()
+            self._drop_forks(only=self._temporary)
             return commit
+
+    @contextmanager
+    def closing(self, state: str) -> Iterator[None]:
+        """Close the transaction once the block has done something else with what it wrote; nothing is left of it here."""
+        with self._lock:
+            self.require_open()
+            yield
+            self.rollback()
+            self._state = state
 
     def _conflict(self, error: ExpectedVersionMismatch) -> Conflict:
         verb = "wrote" if error.table_key in self._tables else "read"
@@ -270,11 +344,16 @@ class WriteTransaction:
             if not self.is_open:
                 return
             self._state = "rolled back"
+            self._pending.clear()
             self._drop_views()
-            for table in self._tables.values():
-                if table.place is not None and table.place.table_branch is not None:
-                    with suppress(OmnigraphError):  # what is left is found by a cleanup
-                        self.store.storage.force_delete_branch(table.place.table_path, table.place.table_branch)
+            self._drop_forks(only=self._tables.keys())
+
+    def _drop_forks(self, only: Collection[str]) -> None:
+        for key in only:
+            table = self._tables.get(key)
+            if table is not None and table.place is not None and table.place.table_branch is not None:
+                with suppress(OmnigraphError):  # what is left is found by a cleanup
+                    self.store.storage.force_delete_branch(table.place.table_path, table.place.table_branch)
 
     def _drop_views(self) -> None:
         for table in self._tables.values():
@@ -289,6 +368,8 @@ class WriteTransaction:
         heads: dict[str, SnapshotHandle] = {}
         changes: list[Tombstone | DefinitionChange] = list(self._definition_changes())
         for key, table in sorted(self._tables.items()):
+            if key in self._temporary:
+                continue
             if table.is_dropped:
                 if key in self.base.entries:
                     changes.append(Tombstone(key, self.base.pin(key) + 1))
@@ -299,7 +380,7 @@ class WriteTransaction:
             staged[key] = write
             if table.place is not None:
                 places[key], heads[key] = table.place, table.base
-        reads = frozenset(key for key in self._reads if key not in staged)
+        reads = self.reads - staged.keys()
         prepared: PreparedWrite[None] = PreparedWrite(
             writes=tuple(StagedBefore(key) for key in staged), reads=reads, result=None, changes=tuple(changes)
         )
@@ -307,6 +388,8 @@ class WriteTransaction:
 
     def _definition_changes(self) -> Iterator[DefinitionChange]:
         for key, definition in sorted(self._definitions.items()):
+            if key in self._temporary:
+                continue
             before = self.base.defined(key)
             if (None if before is None else before.metadata) != definition.metadata:
                 yield DefinitionChange(key, self.base.pin(key) + 1, definition.metadata)

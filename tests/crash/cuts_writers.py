@@ -216,6 +216,40 @@ def itself(root: Path) -> Path:
     return root
 
 
+def transact(transaction: og.Transaction) -> None:
+    """Writes of many kinds, of which some see others."""
+    transaction.load([node("Person", name="cleo"), edge("Knows", "cleo", "ann", id="k2")], mode="append")
+    transaction.mutate(UPDATE)
+    transaction.execute("create table made as select id from orders where id > 1; insert into orders values (4, 'd')")
+    transaction.execute("update orders set text = 'x' where id = 1; create temp table scratch as select 1 as a")
+    transaction.execute("create view seen as select id from made; drop view v")
+
+
+def commits_of(branch: str = "main") -> Callable[[og.Graph], None]:
+    def run(graph: og.Graph) -> None:
+        with graph.transaction(branch, actor="op") as transaction:
+            transact(transaction)
+
+    return run
+
+
+def orders_on_draft(root: Path) -> None:
+    with_orders(root)
+    og.connect(root).create_branch("draft")
+
+
+def kept(root: Path) -> None:
+    with_orders(root)
+    transaction = og.connect(root).transaction()
+    transact(transaction)
+    transaction.keep("kept")
+
+
+def resumes(graph: og.Graph) -> None:
+    with graph.resume("kept", actor="op") as transaction:
+        transaction.execute("insert into orders values (5, 'e')")
+
+
 BOTH = (node("Person", name="cleo"), edge("Knows", "cleo", "ann", id="k2"))
 MANY = (node("Person", name="cleo"), node("Team", slug="blue"), BOTH[1], edge("Member", "cleo", "blue", id="m2"))
 TEAMS = (node("Team", slug="red"), node("Team", slug="blue"), edge("Member", "bob", "blue", id="m2"))
@@ -273,6 +307,9 @@ WRITERS: dict[str, Writer] = {
     ),
     "view_to_table": Writer(tables(lambda to: to.create_table("main", "v", MORE, replace=True)), with_orders),
     "drop_table": Writer(tables(lambda to: to.drop("main", "orders")), with_orders),
+    "transaction": Writer(commits_of(), with_orders, litters=True),
+    "transaction_on_draft": Writer(commits_of("draft"), orders_on_draft, litters=True),
+    "resume": Writer(resumes, kept, litters=True),
     "publish_staged": Writer(publish_staged, stage, again=stage_again("main")),
     "publish_staged_on_draft": Writer(publish_staged, lambda root: stage(root, "draft"), again=stage_again("draft")),
     "cleanup": Writer(

@@ -24,7 +24,7 @@ from tests.tiers import amount
 pytestmark = pytest.mark.local
 
 LIMIT = 90.0
-SLICE = amount(check=7, test=14, all=21)
+SLICE = amount(check=5, test=8, all=21)
 """How many cases the short set takes, three of each damage."""
 PARTS = 8
 UNCHECKED = ("flipped", "zeroed", "swapped")

@@ -23,7 +23,7 @@ def law(
     The quick round is the same on every run, so that a change is judged by what it changes. The long round belongs to the
     slow set and looks elsewhere each time; a failure prints how to repeat it.
     """
-    short = amount(check=quick // 4, test=quick // 3, all=quick)
+    short = amount(check=quick // 6, test=quick // 5, all=quick)
 
     def wrap(function: Callable[..., None]) -> Callable[[int], None]:
         rounds = [pytest.param(short, id="quick"), pytest.param(long, id="long", marks=pytest.mark.slow)]

@@ -18,7 +18,7 @@ from tests.simulation.model import CreateBranch, Model, Operation, Record, Rever
 from tests.simulation.state import ENDS, SCHEMA, Branch, Refused
 from tests.tiers import amount
 
-SEEDS = amount(check=2, test=6, all=150)
+SEEDS = amount(check=2, test=4, all=150)
 LAWS = amount(check=1, test=1, all=60)
 SIDES = ["a", "b"]
 

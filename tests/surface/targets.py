@@ -94,6 +94,14 @@ def _changed_branch(world: World) -> str:
     return name
 
 
+def _kept_branch(world: World) -> str:
+    name = world.name()
+    with world.graph.transaction() as transaction:
+        transaction.load(world.record(), mode="merge")
+        transaction.keep(name)
+    return name
+
+
 def _last_commit(world: World) -> Arguments:
     world.graph.load(world.record(), mode="merge")
     return {"commit": world.graph.commits()[0].graph_commit_id}
@@ -219,6 +227,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     },
     "mutate": lambda world: {"source": _CHANGED, "params": _GIVEN},
     "note_staged": lambda world: {"staged": world.graph.stage(world.record(), mode="merge", **_keyed(world)), "notes": {}},
+    "pinned": lambda world: {"database": "harbour", "schema": "main", "engine": "datafusion"},
     "preview": lambda world: {"staged": world.staged()},
     "publish": lambda world: {"staged": world.staged()},
     "published": _keyed,
@@ -232,6 +241,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
     "recoveries": _none,
     "refresh": _none,
     "register": _csv,
+    "resume": lambda world: {"branch": _kept_branch(world), "engine": "datafusion", "delete_branch": False},
     "restore": lambda world: {"ref": world.graph.snapshot().commit_id},
     "result_schema": lambda world: {"source": READ},
     "revert": _last_commit,
@@ -257,7 +267,7 @@ _GRAPH: dict[str, Callable[[World], Arguments]] = {
 _READS = {
     "answer", "attach", "baseline", "branch_infos", "branches", "changes", "commit", "commit_changes", "commits",
     "damaged_branches", "datafusion", "diff", "duckdb", "entity_at", "entity_history", "explain", "export", "foreign",
-    "history_of", "published", "query", "recoveries", "register", "result_schema", "snapshot", "sql", "tags",
+    "history_of", "pinned", "published", "query", "recoveries", "register", "result_schema", "snapshot", "sql", "tags",
     "unregister", "use_checks", "use_project", "use_queries",
 }  # fmt: skip
 _WRITER: dict[str, Callable[[World], Arguments]] = {

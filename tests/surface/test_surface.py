@@ -13,18 +13,19 @@ from tests.tiers import amount
 
 PYTHON = targets.cases()
 COMMANDS = commands.cases()
-PYTHON_SLICE = amount(check=100, test=150, all=400)
-COMMAND_SLICE = amount(check=60, test=80, all=250)
+PYTHON_SLICE = amount(check=40, test=100, all=400)
+COMMAND_SLICE = amount(check=25, test=40, all=250)
 """Cases that a short run tries; which, is drawn anew with each version of the lists."""
 
 
 def slice_of(cases: list[str], size: int) -> list[str]:
-    """Some of the cases, the same in every run, at least one for each parameter."""
+    """Some of the cases, the same in every run: of each parameter at least one, or of as many as the number allows."""
     drawn = random.Random(len(cases))
     by_place: dict[str, list[str]] = {}
     for case in cases:
         by_place.setdefault(case.rpartition("=")[0], []).append(case)
-    chosen = {drawn.choice(each) for each in by_place.values()}
+    places = drawn.sample(sorted(by_place), min(size, len(by_place)))
+    chosen = {drawn.choice(by_place[place]) for place in places}
     chosen |= set(drawn.sample(cases, max(0, size - len(chosen))))
     return [case for case in cases if case in chosen]
 

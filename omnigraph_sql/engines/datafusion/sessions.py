@@ -22,9 +22,9 @@ from omnigraph_sql.runtime.execution import Execution, RunClock, RunSettings
 from omnigraph_sql.runtime.limits import RunLimits
 from omnigraph_sql.sql.errors import statement_error
 from omnigraph_sql.sql.refs import SchemaRef, StateRef
-from omnigraph_sql.sql.resolver import NameResolver, ResolvedTable, SqlSource, unknown_name
+from omnigraph_sql.sql.resolver import NameResolver, ResolvedTable, SqlSource, resolver_of, unknown_name
 from omnigraph_sql.sql.signatures import statement_params
-from omnigraph_sql.sql.statement import CATALOG, parameter_scalar
+from omnigraph_sql.sql.statement import parameter_scalar
 from omnigraph_sql.sqltext.parameter_limits import check_parameters
 from omnigraph_sql.sqltext.text_limits import MOST_VIEWS, check_sql, too_many_views
 from omnigraph_sql.sqltext.user_sql import is_sampled, state_written, translated_sql
@@ -49,12 +49,13 @@ class AttachedGraph:
     ) -> None:
         self.alias = alias
         self.collects_errors = collects_errors
-        self.resolver = NameResolver(source, default_state)
+        self.resolver = resolver_of(source, default_state)
         self.resolver.reading.is_own_session = collects_errors
         self._depth = 0
         self._views = 0
-        self._inner: dict[SchemaRef, tuple[SessionContext, _ViewSession]] = {}
-        for name in dict.fromkeys((alias, alias.lower())):  # DataFusion lower-cases unquoted identifiers
+        self._inner: dict[tuple[SchemaRef, str | None], tuple[SessionContext, _ViewSession]] = {}
+        # DataFusion compares the names of catalogs with their case, so it gets the usual spellings.
+        for name in dict.fromkeys((alias, alias.lower(), alias.upper(), alias.capitalize())):
             context.register_catalog_provider(name, GraphCatalog(self))
         for prefix in prefixes:
             register_functions(context, self, prefix)
@@ -62,7 +63,7 @@ class AttachedGraph:
     def renew(self, params: Mapping[str, Any] | None = None, states: dict[StateRef, Snapshot] | None = None) -> NameResolver:
         """Start a new statement: forget all resolved names; `states` has snapshots to use."""
         self._views = 0
-        self.resolver = NameResolver(self.resolver.source, self.resolver.default_state, params, states)
+        self.resolver = resolver_of(self.resolver.source, self.resolver.default_state, params, states)
         self.resolver.reading.is_own_session = self.collects_errors
         return self.resolver
 
@@ -79,7 +80,7 @@ class AttachedGraph:
             raise too_many_views(self._views)
         check_sql(definition["sql"], f"the view `{table.name}`")
         text = bounded_sql(translated_sql(definition["sql"], definition["dialect"], "datafusion"))
-        inner, view_session = self._inside(place)
+        inner, view_session = self._inside(place, definition)
         view_session.resolver.growth = growth(text)
         self._depth += 1
         try:
@@ -92,24 +93,26 @@ class AttachedGraph:
         finally:
             self._depth -= 1
 
-    def _inside(self, place: SchemaRef) -> tuple[SessionContext, _ViewSession]:
+    def _inside(self, place: SchemaRef, definition: Mapping[str, Any]) -> tuple[SessionContext, _ViewSession]:
         """Return the session of the views of a schema. It is kept: its tables live as long as it does."""
-        if place not in self._inner:
-            schema = str(place.ref) if place.schema is None else f"{place.ref}:{place.schema}"
-            context = SessionContext(_config(schema, self.alias))
-            self._inner[place] = context, _ViewSession(self)
-            context.register_catalog_provider(self.alias, GraphCatalog(self._inner[place][1]))
-            register_functions(context, self._inner[place][1])
-        inner, view_session = self._inner[place]
-        view_session.resolver = self.resolver.at(place.ref)
+        resolver = self.resolver.inside(place, definition)
+        key = place, definition.get("catalog")
+        if key not in self._inner:
+            alias = self.alias if key[1] is None and self.resolver.source.pin is None else resolver.database
+            context = SessionContext(_config(resolver.schema_text(place), alias))
+            self._inner[key] = context, _ViewSession(self, alias)
+            context.register_catalog_provider(alias, GraphCatalog(self._inner[key][1]))
+            register_functions(context, self._inner[key][1])
+        inner, view_session = self._inner[key]
+        view_session.resolver = resolver
         return inner, view_session
 
 
 class _ViewSession:
     """The catalog session in which the text of a view is planned."""
 
-    def __init__(self, session: AttachedGraph) -> None:
-        self.alias = session.alias
+    def __init__(self, session: AttachedGraph, alias: str) -> None:
+        self.alias = alias
         self.collects_errors = True
         self.resolver = session.resolver
         self.view = session.view
@@ -123,10 +126,11 @@ class GraphContext(SessionContext):
 
     def __init__(self, source: SqlSource, default_state: StateRef, memory: int) -> None:
         runtime = RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(memory)
-        super().__init__(_config(str(default_state), CATALOG), runtime)
+        resolver = resolver_of(source, default_state)
+        super().__init__(_config(resolver.default_schema, resolver.database), runtime)
         forget_files(self)
         self._memory = memory
-        self.graph = AttachedGraph(self, source, CATALOG, default_state, collects_errors=True)
+        self.graph = AttachedGraph(self, source, resolver.database, default_state, collects_errors=True)
         self._planning = threading.RLock()
 
     def sql(
@@ -246,7 +250,7 @@ class GraphContext(SessionContext):
                     raise unknown_name("catalog", catalog[1], self.catalog_names()) from None
                 state = state_written(text)
                 if state is not None:
-                    resolver.find(SchemaRef(resolver.default_state), state)  # raises an error that says what to write
+                    resolver.find(resolver.default_place, state)  # raises an error that says what to write
                 raise statement_error(str(error), text, resolver) from error
 
 

@@ -15,10 +15,9 @@ from omnigraph_sql.engines.duckdb.functions import CurrentResolver, create_funct
 from omnigraph_sql.engines.duckdb.typed_functions import create_typed_functions
 from omnigraph_sql.engines.duckdb.views import GraphViews
 from omnigraph_sql.errors import NotFound, Storage
-from omnigraph_sql.sql.refs import StateRef
+from omnigraph_sql.sql.refs import CATALOG, StateRef
 from omnigraph_sql.sql.resolver import NameResolver, SqlSource
 from omnigraph_sql.sql.session_graphs import graphs_of
-from omnigraph_sql.sql.statement import CATALOG
 from omnigraph_sql.sqltext.identifiers import quoted
 
 __all__ = ["AttachedDuckDBGraph", "DuckDBPyConnection", "open_connection"]

@@ -15,7 +15,6 @@ from omnigraph_sql.engines.duckdb.literal_sizes import largest_value
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.sql.errors import READS_ONLY
 from omnigraph_sql.sql.functions import FUNCTIONS, SCALARS
-from omnigraph_sql.sql.refs import SchemaRef
 from omnigraph_sql.sql.resolver import NameResolver
 from omnigraph_sql.sqltext.text_limits import too_deep
 from omnigraph_sql.sqltext.user_sql import state_written, unexplained
@@ -71,7 +70,7 @@ def _tree(duck: duckdb.DuckDBPyConnection, resolver: NameResolver, query: str) -
     if tree["error"]:
         state = state_written(query)
         if state is not None:
-            resolver.find(SchemaRef(resolver.default_state), state)  # raises an error that says what to write
+            resolver.find(resolver.default_place, state)  # raises an error that says what to write
         raise _error_for_non_query(duck, query)
     if len(tree["statements"]) != 1:
         count = "more than one statement" if tree["statements"] else "no statement"

@@ -30,8 +30,8 @@ from omnigraph_sql.runtime.worker_threads import submit
 from omnigraph_sql.sql.functions import DYNAMIC, FUNCTIONS
 from omnigraph_sql.sql.information_schema import SCHEMA
 from omnigraph_sql.sql.refs import StateRef
-from omnigraph_sql.sql.resolver import NameResolver, SqlSource
-from omnigraph_sql.sql.statement import CATALOG, READ_AHEAD, SqlRequest, parameter_scalar, result_batch, result_schema
+from omnigraph_sql.sql.resolver import NameResolver, SqlSource, resolver_of
+from omnigraph_sql.sql.statement import READ_AHEAD, SqlRequest, parameter_scalar, result_batch, result_schema
 from omnigraph_sql.sqltext.identifiers import quoted
 from omnigraph_sql.sqltext.parameter_limits import check_parameters
 from omnigraph_sql.sqltext.text_limits import check_sql
@@ -52,8 +52,8 @@ class StatementWorker:
 
     def __init__(self, source: SqlSource, memory: int) -> None:
         self.connection = Connection(memory)
-        self.current = CurrentResolver(NameResolver(source, StateRef()))
-        self.tables = GraphViews(self.connection.duck, CATALOG, self.current)
+        self.current = CurrentResolver(resolver_of(source, StateRef()))
+        self.tables = GraphViews(self.connection.duck, self.current.resolver.database, self.current)
         self.connection.duck.execute("SET TimeZone = 'UTC'")
         create_functions(self.connection.duck, self.current, ("",))
         self._parsed: LruCache[str, ParsedStatement] = LruCache(_MOST_PARSED)
@@ -183,7 +183,7 @@ class DuckDBStatements:
                 check_sql(statement.text)
                 check_parameters(statement.params)
             worker = self._take(statement.limits.memory, execution)
-        worker.current.resolver = resolver = NameResolver(
+        worker.current.resolver = resolver = resolver_of(
             self._source, statement.default_state, statement.params, statement.states
         )
         resolver.reading.follow(execution)

@@ -1,7 +1,7 @@
-"""Functions of a graph whose columns depend on a type, in a connection: one hidden function per type.
+"""Functions of a graph whose columns depend on a type, in a connection: a hidden function for the types with equal columns.
 
 DuckDB fixes the columns of a function when it is created. `history_of` therefore is a macro over `query`, whose text a
-function writes while the statement is planned: it names the hidden function of the type. The rows of the sides of
+function writes while the statement is planned: it names the hidden function of the columns. The rows of the sides of
 `merge_conflicts` have the columns of all types.
 """
 
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql.engines.duckdb.functions import (
     CurrentResolver,
     call_of,
@@ -30,7 +28,7 @@ from omnigraph_sql.sql.conflict_columns import all_types, conflict_columns
 from omnigraph_sql.sql.functions import FUNCTIONS, TableFunction, history_type, merge_conflicts
 from omnigraph_sql.sql.history_relation import history_columns
 from omnigraph_sql.sql.refs import parse_ref
-from omnigraph_sql.sql.resolver import NameResolver
+from omnigraph_sql.sql.resolver import NameResolver, type_columns
 from omnigraph_sql.sqltext.identifiers import quoted
 from omnigraph_sql.table_keys import TableKey
 
@@ -44,9 +42,14 @@ def create_typed_functions(duck: duckdb.DuckDBPyConnection, current: CurrentReso
     hidden = hidden_prefix(prefixes)
     types = all_types(current.resolver.source.catalog)
     names: dict[str, str] = {}
-    for number, type_ in enumerate(types):
-        names[TableKey.of_type(type_)] = name = f"{hidden}history_{number}"
-        _create_rows(duck, current, name, history_columns(type_), partial(_history, type_))
+    by_columns: dict[tuple[pa.Field, ...], str] = {}
+    for type_ in types:
+        columns = type_columns(type_)
+        same = tuple(columns)
+        if same not in by_columns:
+            by_columns[same] = name = f"{hidden}history_{len(by_columns)}"
+            _create_rows(duck, current, name, history_columns(columns), _history)
+        names[TableKey.of_type(type_)] = by_columns[same]
     for history in _HISTORIES:
         function, chooser = FUNCTIONS[history], f"{hidden}{history}"
         create_scalar(duck, chooser, _chooser(current, function, names), [pa.string()], pa.string())
@@ -56,9 +59,10 @@ def create_typed_functions(duck: duckdb.DuckDBPyConnection, current: CurrentReso
     create_macro(duck, function, prefixes, f"SELECT {rows_of(name, call_of(function))}")
 
 
-def _history(type_: NodeType | EdgeType, resolver: NameResolver, values: list[Any]) -> pa.Table:
-    """The versions of the rows of a type. The values are an id or null, and a state or null."""
-    entity_id, state = values
+def _history(resolver: NameResolver, values: list[Any]) -> pa.Table:
+    """The versions of the rows of a type. The values are the type, an id or null, and a state or null."""
+    type_name, entity_id, state = values
+    type_ = history_type(resolver.source.catalog, type_name)
     history = resolver.source.history_of(type_, resolver.snapshot(None if state is None else parse_ref(state)))
     return pa.Table.from_batches(history.batches(history.schema.names, entity_id), history.schema)
 
@@ -86,7 +90,7 @@ def _chooser(current: CurrentResolver, function: TableFunction, names: Mapping[s
         arguments = function.signature.bind(json.loads(call))
         name = names[TableKey.of_type(history_type(resolver.source.catalog, arguments["type"]))]
         state = None if arguments["ref"] is None else str(arguments["ref"])
-        literal = json.dumps([arguments.get("id"), state]).replace("'", "''")
+        literal = json.dumps([arguments["type"], arguments.get("id"), state]).replace("'", "''")
         return "SELECT " + rows_of(name, f"'{literal}'")
 
     return _each_call(current, query, pa.string())

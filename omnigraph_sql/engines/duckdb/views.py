@@ -62,21 +62,21 @@ class GraphViews:
                 if not is_local:
                     raise
         if statement.lists_tables:
-            self.create_all(resolver, [str(resolver.default_state)])
-        self.use(str(resolver.default_state))
+            self.create_all(resolver, [resolver.default_schema])
+        self.use(resolver.default_schema)
 
     def versions_read(self, resolver: NameResolver, statement: ParsedStatement) -> Hashable | None:
         """Return the table versions that a statement reads.
 
         None unless all of them are stored tables of its default state that have views already.
         """
-        own = str(resolver.default_state)
+        own = resolver.default_schema
         versions: list[Hashable] = [resolver.default_state]
         for parts, is_local in statement.tables:
             if parts[:-1] not in ((), (own,)):
                 return None
             try:
-                entry = resolver.find(SchemaRef(resolver.default_state), parts[-1]).entry
+                entry = resolver.find(resolver.default_place, parts[-1]).entry
             except NotFound:
                 if is_local:
                     continue
@@ -91,9 +91,7 @@ class GraphViews:
         columns: list[str] = []
         for parts, _ in statement.tables:
             with suppress(NotFound):
-                table = resolver.find(
-                    resolver.place(parts[-2]) if len(parts) > 1 else SchemaRef(resolver.default_state), parts[-1]
-                )
+                table = resolver.find(resolver.place(parts[-2]) if len(parts) > 1 else resolver.default_place, parts[-1])
                 columns += resolver.columns(table).names if table.kind != "view" else ()
         return columns
 
@@ -124,16 +122,17 @@ class GraphViews:
         if len(parts) == 3:
             if parts[0] in _OTHERS:
                 return None
-            if parts[0].lower() != self.alias.lower():
-                raise unknown_name("catalog", parts[0], [self.alias])
+            database = resolver.database if resolver.source.pin is not None or resolver.namespace else self.alias
+            if parts[0].lower() != database.lower():
+                raise unknown_name("catalog", parts[0], [database])
             parts = parts[1:]
         if len(parts) == 2 and parts[0] == INFORMATION:
             self._create_information_view(resolver, parts[1])
             return INFORMATION, parts[1]
         if len(parts) == 2 and parts[0].lower() in _THEIRS:
             return None
-        schema = parts[0] if len(parts) == 2 else str(resolver.default_state)
-        place = resolver.place(schema)
+        place = resolver.place(parts[0]) if len(parts) == 2 else resolver.default_place
+        schema = resolver.namespace + (parts[0] if len(parts) == 2 else resolver.default_schema)
         table = resolver.find(place, parts[-1])
         resolver.require(place, table)
         self._create(resolver, schema, parts[-1], place, table, depth)
@@ -195,8 +194,8 @@ class GraphViews:
             hint = "a view may not read itself, nor another that reads it"
             raise BadRequest(f"the view `{table.name}` is {_DEEPEST} views deep", hint=hint)
         definition = table.relation.definition
-        inside = resolver.at(place.ref)
-        home = str(place.ref) if place.schema is None else f"{place.ref}:{place.schema}"
+        inside = resolver.inside(place, definition)
+        home = inside.schema_text(place)
 
         def resolve(parts: list[str]) -> list[str]:
             qualified = parts if len(parts) > 1 else [home, *parts]

@@ -39,6 +39,8 @@ class MergeFrame:
     ours: Snapshot
     theirs: Snapshot
     crossing: CrossBases | None = None
+    adopts: bool = True
+    """False if the versions of the source must not be shown by the target, because the source is a transaction."""
     states: dict[str, RowStates] = field(default_factory=dict)
     """The rows of each type that was looked at."""
 
@@ -105,7 +107,14 @@ class MergeFrame:
     def adoptable(self, key: str) -> Entry | None:
         """The version of the source, if the target can show it as it is: both lie on one lineage, and ours did not move."""
         base, ours, theirs = (snapshot.entries.get(key) for snapshot in (self.base, self.ours, self.theirs))
-        if theirs is None or ours is None or ours != base or theirs.branch != ours.branch or theirs.path != ours.path:
+        if (
+            not self.adopts
+            or theirs is None
+            or ours is None
+            or ours != base
+            or theirs.branch != ours.branch
+            or theirs.path != ours.path
+        ):
             return None
         return theirs if theirs.version > ours.version else None
 

@@ -201,6 +201,18 @@ def _row_message(key: TableKey, row_id: str, kind: str, properties: tuple[str, .
 # Writes --------------------------------------------------------------------------------------------------------------
 
 
+def plan_transfer(frame: MergeFrame) -> MergePlan:
+    """The plan that brings a target which is still at the base to the source. The source is valid, so nothing is checked."""
+    decider = _Decider(frame, MergeResolution())
+    for type_ in frame.types():
+        key = type_key(type_)
+        if frame.touches(key):
+            decider.decide_rows(key, by_column=False)
+    taken = list(decider.decide_relations())
+    assert not decider.open
+    return MergePlan(frame=frame, taken=tuple(taken))
+
+
 def plan_writes(
     plan: MergePlan, workspace: Workspace
 ) -> tuple[list[TableWrite], list[Tombstone | DefinitionChange | PointerUpdate]]:

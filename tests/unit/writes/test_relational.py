@@ -243,8 +243,8 @@ def test_no_table_or_view_takes_the_name_of_a_type(place: Place, name: str) -> N
             attempt()
 
     assert graph.snapshot() == before
-    tables.create_table("main", "port", ORDERS)
-    assert graph.sql('select count(*) as n from "port"').to_pylist() == [{"n": 3}]
+    with pytest.raises(errors.Conflict, match="is the name of the"):
+        tables.create_table("main", "port", ORDERS)
     assert graph.sql('select count(*) as n from "Port"').to_pylist() == [{"n": 0}]
     assert graph.sql(f'select count(*) as n from "main:staging"."{name}"').to_pylist() == [{"n": 3}]
 
@@ -254,7 +254,7 @@ def test_a_table_that_has_the_name_of_a_type_already_can_be_read_and_dropped(
 ) -> None:
     """As earlier releases let it be made."""
     with monkeypatch.context() as patch:
-        patch.setattr(RelationalWriter, "_require_no_type", lambda *_: None)
+        patch.setattr(RelationalWriter, "_require_free", lambda *_, **__: None)
         graph.tables().create_table("main", "Port", ORDERS)
     tables = graph.tables()
 
@@ -266,7 +266,7 @@ def test_a_table_that_has_the_name_of_a_type_already_can_be_read_and_dropped(
     assert tables.rename("main", "Port", "own") is not None
     assert rows(graph, "main", "own") == [{"id": 1}, {"id": 1}]
     with monkeypatch.context() as patch:
-        patch.setattr(RelationalWriter, "_require_no_type", lambda *_: None)
+        patch.setattr(RelationalWriter, "_require_free", lambda *_, **__: None)
         graph.tables().create_table("main", "Port", ORDERS)
     assert tables.drop("main", "Port") is not None
     assert graph.sql("select count(*) as n from Port").to_pylist() == [{"n": 0}]
