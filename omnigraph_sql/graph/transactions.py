@@ -25,7 +25,6 @@ from omnigraph_sql.writes.branches import delete_branch
 from omnigraph_sql.writes.transactions import WriteTransaction
 
 if TYPE_CHECKING:
-    from omnigraph_sql.foreign.registry import ForeignTables
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
     from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
@@ -62,7 +61,7 @@ class Transaction:
         *,
         engine: EngineName = "datafusion",
         embeddings: Embeddings | None = None,
-        foreign: Callable[[], ForeignTables] | None = None,
+        graph_sessions: Callable[[], SqlSessions],
         review: Review = None,
         pin: CatalogPin | None = None,
         resumed_branch: str | None = None,
@@ -72,7 +71,7 @@ class Transaction:
         self._provenance = writes.provenance
         self._engine = engine
         self._embeddings = embeddings
-        self._foreign = foreign
+        self._graph_sessions = graph_sessions
         self._review = review
         self._pin = pin
         self._resumed_branch = resumed_branch
@@ -231,10 +230,16 @@ class Transaction:
             from omnigraph_sql.interrupt_safe_import import import_whole
 
             import_whole("datafusion")
-            foreign = None if self._foreign is None else self._foreign()
+            shared = self._graph_sessions()
             # Engines ask in their own threads, and the thread of the statement holds the transaction: they must not wait.
             self._sessions = SqlSessions(
-                self._store, self._queries.unsaved(), lambda: self._shown, foreign, self._reads, self._pin
+                self._store,
+                self._queries.unsaved(),
+                lambda: self._shown,
+                shared.foreign,
+                self._reads,
+                self._pin,
+                shared.pools,
             )
         self._renew()
         return self._sessions

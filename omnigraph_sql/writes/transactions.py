@@ -52,7 +52,7 @@ _MOST_PENDING: Final = 4096
 class _Savepoint:
     """What a transaction has written at a moment."""
 
-    tables: Mapping[str, tuple[SnapshotHandle, int | None, bool]]
+    tables: Mapping[str, tuple[SnapshotHandle, StagedHandle | None, int | None, bool]]
     definitions: Mapping[str, Definition]
     temporary: frozenset[str]
     pending: Mapping[str, tuple[pa.RecordBatch, ...]]
@@ -66,6 +66,8 @@ class _WorkingTable:
     base: SnapshotHandle
     """The version that the write will be committed on."""
     last: SnapshotHandle
+    staged: StagedHandle | None = None
+    """A write on `last` that no version shows yet."""
     place: SidecarTable | None = None
     """The fork that the transaction made, if the table is not one of its branch yet."""
     fresh: int | None = 0
@@ -119,6 +121,7 @@ class WriteTransaction:
                 if table.is_dropped or key in hidden:
                     entries.pop(key, None)
                 else:
+                    self._show(table)
                     entries[key] = self._entry(table)
             definitions = dict(self.base.definitions)
             definitions |= {key: change for key, change in self._definitions.items() if key not in hidden}
@@ -214,7 +217,7 @@ class WriteTransaction:
                 self.version += 1
 
     def _savepoint(self) -> _Savepoint:
-        tables = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
+        tables = {key: (table.last, table.staged, table.fresh, table.is_dropped) for key, table in self._tables.items()}
         pending = {key: tuple(batches) for key, batches in self._pending.items()}
         return _Savepoint(tables, dict(self._definitions), frozenset(self._temporary), pending)
 
@@ -224,21 +227,26 @@ class WriteTransaction:
         self._pending = {key: list(batches) for key, batches in before.pending.items()}
         for key, table in list(self._tables.items()):
             if key in before.tables:
-                table.last, table.fresh, table.is_dropped = before.tables[key]
+                table.last, table.staged, table.fresh, table.is_dropped = before.tables[key]
             else:
-                table.last, table.is_dropped = table.base, key not in self.base.entries
+                table.last, table.staged, table.is_dropped = table.base, None, key not in self.base.entries
 
     def _write(self, write: TableWrite) -> None:
-        storage = self.store.storage
         table = self._tables.get(write.table_key) or self._begin(write)
         if table.is_dropped:
             assert isinstance(write, CreateTable)
             table.is_dropped = False
-        staged = stage_write(self.store, table.last, write, self.id)
-        table.last = commit_view(storage, table.last, staged, self.id, owns_files=False)
-        table.views.append(table.last)
+        self._show(table)
+        table.staged = stage_write(self.store, table.last, write, self.id)
         if isinstance(write, Overwrite | CreateTable):
             table.fresh = None
+
+    def _show(self, table: _WorkingTable) -> None:
+        """Make a version of what was staged last. A transaction that reads nothing after its only write needs none."""
+        if table.staged is not None:
+            table.last = commit_view(self.store.storage, table.last, table.staged, self.id, owns_files=False)
+            table.views.append(table.last)
+            table.staged = None
 
     def _begin(self, write: TableWrite) -> _WorkingTable:
         storage = self.store.storage
@@ -374,7 +382,7 @@ class WriteTransaction:
                 if key in self.base.entries:
                     changes.append(Tombstone(key, self.base.pin(key) + 1))
                 continue
-            write = collapse(self.store.storage, table.base, table.last, self.id, fresh=table.fresh)
+            write = self._collapsed(table)
             if write is None:
                 continue
             staged[key] = write
@@ -385,6 +393,13 @@ class WriteTransaction:
             writes=tuple(StagedBefore(key) for key in staged), reads=reads, result=None, changes=tuple(changes)
         )
         return Attempt(self.base, prepared, staged, operation_id=self.id, places=places, heads=heads)
+
+    def _collapsed(self, table: _WorkingTable) -> StagedHandle | None:
+        """Everything that the transaction wrote to a table as one write; None if it comes to nothing."""
+        if table.staged is not None and table.last is table.base:
+            return replace(table.staged, waited=True)
+        self._show(table)
+        return collapse(self.store.storage, table.base, table.last, self.id, fresh=table.fresh)
 
     def _definition_changes(self) -> Iterator[DefinitionChange]:
         for key, definition in sorted(self._definitions.items()):

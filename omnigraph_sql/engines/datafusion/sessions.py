@@ -60,6 +60,10 @@ class AttachedGraph:
         for prefix in prefixes:
             register_functions(context, self, prefix)
 
+    def read_from(self, source: SqlSource) -> None:
+        """Show what another source of the same graph shows from now on."""
+        self.resolver = resolver_of(source, self.resolver.default_state)
+
     def renew(self, params: Mapping[str, Any] | None = None, states: dict[StateRef, Snapshot] | None = None) -> NameResolver:
         """Start a new statement: forget all resolved names; `states` has snapshots to use."""
         self._views = 0
