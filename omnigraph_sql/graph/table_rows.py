@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.column_values import TargetColumn
+from omnigraph_sql.graph.literal_statements import insert_literals
 from omnigraph_sql.graph.row_selects import (
     MergeSelects,
     default_text,
@@ -72,6 +73,9 @@ class TableRowStatements:
 
     def insert(self, statement: InsertStatement) -> int:
         """Run an insert; returns the number of rows that were inserted or updated."""
+        count = insert_literals(self._context, self._target, statement)
+        if count is not None:
+            return count
         with Workspace() as workspace:
             rows = TableRows.put(self._incoming(statement), workspace)
             if statement.conflict is not None:
