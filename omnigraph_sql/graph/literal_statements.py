@@ -16,7 +16,7 @@ import pyarrow as pa
 from omnigraph_compiler import EdgeType, NodeType, entity_id
 from omnigraph_sql.graph.column_values import TargetColumn
 from omnigraph_sql.graph.row_selects import insert_columns, wrong_count
-from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
+from omnigraph_sql.graph.write_targets import KnownKeys, StatementContext, WriteTarget
 from omnigraph_sql.sqltext.write_statements import DeleteStatement, InsertStatement, UpdateStatement
 
 _LITERAL: Final = re.compile(
@@ -28,6 +28,8 @@ _AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
 _EQUALITY: Final = re.compile(
     r"""(?:(?P<alias>[a-z_]\w*)\.)?(?P<column>[a-z_]\w*)\s*=\s*(?P<value>\$\w+|'(?:[^']|'')*'|[+-]?\d+)""", re.IGNORECASE
 )
+_MOST_KNOWN: Final = 50_000
+"""The keys of larger tables are looked up by an engine."""
 _KINDS: Final = {int: pa.int64(), str: pa.string(), bool: pa.bool_(), float: pa.float64(), type(None): pa.null()}
 
 
@@ -48,7 +50,7 @@ def literal_rows(context: StatementContext, target: WriteTarget, statement: Inse
 def insert_literals(context: StatementContext, target: WriteTarget, statement: InsertStatement) -> int | None:
     """Insert into a relational table, and return the number of rows; None for an insert that an engine has to run."""
     rules = target.rules
-    if any(rules.unique_keys()) or any(rules.checks()):
+    if any(rules.checks()):
         return None
     rows = literal_rows(context, target, statement)
     if rows is None or any(name not in rows.schema.names for name in rules.defaults):
@@ -59,8 +61,56 @@ def insert_literals(context: StatementContext, target: WriteTarget, statement: I
         TargetColumn(target.table_key, column).taken(rows.column(column.name) if column.name in names else nulls, 1)
         for column in target.schema
     ]
-    context.writes.append_later(target.table_key, pa.RecordBatch.from_arrays(arrays, schema=target.schema))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=target.schema)
+    if not _are_new(context, target, batch):
+        return None  # the engine tells which key is repeated
+    context.writes.append_later(target.table_key, batch)
     return len(statement.tuples)
+
+
+def _are_new(context: StatementContext, target: WriteTarget, rows: pa.RecordBatch) -> bool:
+    """True if the rows are known to repeat no unique key, and note their keys; False if that has to be found out."""
+    keys = [constraint.columns for constraint in target.rules.unique_keys()]
+    if not keys:
+        return True
+    known = context.keys.get(target.table_key)
+    if known is None or known.changes != context.writes.changes_of(target.table_key):
+        known = _known_keys(context, target, keys)
+        if known is None:
+            return False
+        context.keys[target.table_key] = known
+    incoming = {columns: _tuples(rows, columns) for columns in keys}
+    for columns, tuples in incoming.items():
+        if len(set(tuples)) < len(tuples) or not known.values[columns].isdisjoint(tuples):
+            return False
+    for columns, tuples in incoming.items():
+        known.values[columns].update(tuples)
+    return True
+
+
+def _known_keys(context: StatementContext, target: WriteTarget, keys: Sequence[tuple[str, ...]]) -> KnownKeys | None:
+    """The keys of a table that is not large; None for other tables, and for keys whose values Python compares otherwise."""
+    entry, names = target.table.entry, list(dict.fromkeys(name for columns in keys for name in columns))
+    kinds = [target.schema.field(name).type for name in names]
+    if entry is None or entry.row_count > _MOST_KNOWN or not all(map(_is_exact, kinds)):
+        return None
+    changes = context.writes.changes_of(target.table_key)
+    storage = context.store.storage
+    values: dict[tuple[str, ...], set[tuple[Any, ...]]] = {columns: set() for columns in keys}
+    for batch in storage.scan(storage.open(entry), names):
+        for columns in keys:
+            values[columns].update(_tuples(batch, columns))
+    return KnownKeys(changes, values)
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))
+
+
+def _tuples(rows: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The values of columns in each row, without rows that lack one."""
+    tuples = zip(*(rows.column(rows.schema.get_field_index(name)).to_pylist() for name in columns), strict=True)
+    return [values for values in tuples if None not in values]
 
 
 @dataclass(frozen=True)

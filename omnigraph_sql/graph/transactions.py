@@ -27,7 +27,7 @@ from omnigraph_sql.writes.transactions import WriteTransaction
 if TYPE_CHECKING:
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
-    from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
+    from omnigraph_sql.graph.write_targets import KnownKeys, StatementContext, WriteTarget
     from omnigraph_sql.sqltext.write_statements import ScriptStatement
     from omnigraph_sql.store.graph_store import GraphStore
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -78,6 +78,7 @@ class Transaction:
         self._writes = writes
         self._sessions: SqlSessions | None = None
         self._reads: set[str] = set()
+        self._keys: dict[str, KnownKeys] = {}
         self._targets: dict[tuple[str, ...], tuple[int, WriteTarget]] = {}
         """The tables that statements have written to, each with the version of the transaction in which it was looked up."""
         self._seen = -1
@@ -390,6 +391,7 @@ class Transaction:
             embeddings=self._embeddings,
             reads=self._reads,
             targets=self._targets,
+            keys=self._keys,
             pin=self._pin,
         )
 

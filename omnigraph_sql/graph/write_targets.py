@@ -94,6 +94,16 @@ def _check_catalog(name: QualifiedName, resolver: NameResolver) -> None:
         raise NotFound(f"there is no catalog `{name[0]}`", what="catalog", name=name[0], hint=f"it is `{database}`")
 
 
+@dataclass(frozen=True)
+class KnownKeys:
+    """The values of the unique columns of a table."""
+
+    changes: int
+    """`WriteTransaction.changes_of` when they were read."""
+    values: Mapping[tuple[str, ...], set[tuple[Any, ...]]]
+    """By the columns of each key."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
     """What a statement runs on."""
@@ -109,6 +119,8 @@ class StatementContext:
     """The keys of the tables that statements have read so far."""
     targets: dict[QualifiedName, tuple[int, WriteTarget]]
     """Tables that take rows, each with the version of the transaction in which it was looked up."""
+    keys: dict[str, KnownKeys]
+    """The keys of tables into which literals are inserted."""
     pin: CatalogPin | None = None
     """The catalog that the names belong to, for pinned sessions."""
 

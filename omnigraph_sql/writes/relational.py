@@ -487,9 +487,12 @@ class RelationalWriter:
 
     def _require_free(self, snapshot: Snapshot, schema: str, name: str, besides: Relation | None = None) -> None:
         """Raise if a new name differs from that of another relation in its case only, or is that of a type."""
-        for other in relations(snapshot):
-            same = other.schema == schema and other.name.lower() == name.lower() and other.name != name
-            if same and (besides is None or other.table_key != besides.table_key):
+        for other in relations(snapshot, schema):
+            if (
+                other.name.lower() == name.lower()
+                and other.name != name
+                and (besides is None or other.table_key != besides.table_key)
+            ):
                 text = f"`{schema}.{name}` differs only in its case from the {other.kind} `{schema}.{other.name}`"
                 raise Conflict(text, reason="exists", hint="choose another name: SQL compares names without case")
         if schema != DEFAULT_SCHEMA:

@@ -8,6 +8,7 @@ transaction began on. If others have changed a table that it wrote or read, it i
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -96,6 +97,7 @@ class WriteTransaction:
         self._temporary: set[str] = set()
         self._pending: dict[str, list[pa.RecordBatch]] = {}
         """Rows that are still to be added to tables, so that many small inserts are staged together."""
+        self._changes_of: Counter[str] = Counter()
         self._reads: set[str] = set()
         self._state = "open"
 
@@ -213,8 +215,13 @@ class WriteTransaction:
             while self._pending:
                 key, batches = next(iter(self._pending.items()))
                 self._write(Append(key, TableRows.of(pa.Table.from_batches(batches))))
+                self._changes_of[key] -= 1  # these rows were counted when they came
                 del self._pending[key]
                 self.version += 1
+
+    def changes_of(self, key: str) -> int:
+        """A number that grows when a table changes, except by rows that are added later."""
+        return self._changes_of[key]
 
     def _savepoint(self) -> _Savepoint:
         tables = {key: (table.last, table.staged, table.fresh, table.is_dropped) for key, table in self._tables.items()}
@@ -226,6 +233,7 @@ class WriteTransaction:
         self._definitions, self._temporary = dict(before.definitions), set(before.temporary)
         self._pending = {key: list(batches) for key, batches in before.pending.items()}
         for key, table in list(self._tables.items()):
+            self._changes_of[key] += 1
             if key in before.tables:
                 table.last, table.staged, table.fresh, table.is_dropped = before.tables[key]
             else:
@@ -237,6 +245,7 @@ class WriteTransaction:
             assert isinstance(write, CreateTable)
             table.is_dropped = False
         self._show(table)
+        self._changes_of[write.table_key] += 1
         table.staged = stage_write(self.store, table.last, write, self.id)
         if isinstance(write, Overwrite | CreateTable):
             table.fresh = None
@@ -301,6 +310,7 @@ class WriteTransaction:
                         key=change.table_key, base=handle, last=handle, fresh=next_row(handle)
                     )
                 table.is_dropped = True
+                self._changes_of[change.table_key] += 1
                 self._temporary.discard(change.table_key)
             case PointerUpdate():
                 text = f"{change.table_key} cannot be taken over from another branch inside a transaction"
