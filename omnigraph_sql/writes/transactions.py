@@ -67,6 +67,8 @@ class _WorkingTable:
     base: SnapshotHandle
     """The version that the write will be committed on."""
     last: SnapshotHandle
+    entry: Entry | None = None
+    """What shows `last`, or an earlier version."""
     staged: StagedHandle | None = None
     """A write on `last` that no version shows yet."""
     place: SidecarTable | None = None
@@ -136,7 +138,9 @@ class WriteTransaction:
 
     def _entry(self, table: _WorkingTable) -> Entry:
         last = table.last
-        return Entry(
+        if table.entry is not None and table.entry.version == last.version:
+            return table.entry
+        table.entry = Entry(
             table_key=table.key,
             path=last.path,
             version=last.version,
@@ -144,6 +148,7 @@ class WriteTransaction:
             row_count=self.store.storage.count(last),
             transaction_uuid=f"{self.id}-{last.version}",
         )
+        return table.entry
 
     def note_reads(self, keys: Iterable[str]) -> None:
         """Note tables that the transaction has read: its writes rest on them."""
