@@ -90,7 +90,8 @@ def _are_new(context: StatementContext, target: WriteTarget, rows: pa.RecordBatc
 
 def _known_keys(context: StatementContext, target: WriteTarget, keys: Sequence[tuple[str, ...]]) -> KnownKeys | None:
     """The keys of a table that is not large; None for other tables, and for keys whose values Python compares otherwise."""
-    entry, names = target.table.entry, list(dict.fromkeys(name for columns in keys for name in columns))
+    entry = context.snapshot.entries.get(target.table_key)
+    names = list(dict.fromkeys(name for columns in keys for name in columns))
     kinds = [target.schema.field(name).type for name in names]
     if entry is None or entry.row_count > _MOST_KNOWN or not all(map(_is_exact, kinds)):
         return None
@@ -153,10 +154,10 @@ def _equalities(
         equality = _EQUALITY.fullmatch(part.strip())
         if equality is None or (equality["alias"] or statement.alias).lower() != statement.alias.lower():
             raise NoLiteral
-        names = [name for name in target.schema.names if name.lower() == equality["column"].lower()]
-        if len(names) != 1 or names[0] in required:
+        name = equality["column"]
+        if name not in target.schema.names or name in required:
             raise NoLiteral
-        required[names[0]] = _value(equality["value"], target.schema.field(names[0]).type, params)
+        required[name] = _value(equality["value"], target.schema.field(name).type, params)
     return required
 
 

@@ -113,7 +113,7 @@ class StatementExecutor:
         return replace(self._context, params=params).run(text)
 
     def _change_rows(self, statement: RowStatement) -> int:
-        target = self._context.target(statement.table)
+        target = self._context.target(statement.table, may_wait=isinstance(statement, InsertStatement))
         kind: Any = TableRowStatements if target.table.type is None else TypeRowStatements
         rows: TableRowStatements | TypeRowStatements = kind(self._context, target)
         match statement:

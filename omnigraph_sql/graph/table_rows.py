@@ -76,6 +76,7 @@ class TableRowStatements:
         count = insert_literals(self._context, self._target, statement)
         if count is not None:
             return count
+        self._target = self._context.target(statement.table)
         with Workspace() as workspace:
             rows = TableRows.put(self._incoming(statement), workspace)
             if statement.conflict is not None:

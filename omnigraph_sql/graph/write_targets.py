@@ -213,8 +213,10 @@ class StatementContext:
             raise NotFound("there is no such table", what="table", name=location.text)
         return replace(location, name=table.name), table
 
-    def target(self, name: QualifiedName) -> WriteTarget:
-        """A table that takes rows."""
+    def target(self, name: QualifiedName, *, may_wait: bool = False) -> WriteTarget:
+        """A table that takes rows. With `may_wait`, rows of earlier inserts may still be missing in it."""
+        if not may_wait:
+            self.writes.flush()
         version, target = self.targets.get(name, (None, None))
         if target is None or version != self.writes.version:
             target = self._target(name)
