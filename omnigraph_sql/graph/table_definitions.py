@@ -265,10 +265,9 @@ def check_names(names: Sequence[str]) -> None:
             raise BadRequest(f"the columns `{other}` and `{name}` differ in case only", hint="rename one of them")
         if names.count(name) > 1:
             raise BadRequest(f"two columns are called `{name}`", hint="rename one of them")
-        if not name or not name.isprintable() or name.startswith("_row"):
-            raise BadRequest(
-                f"`{name!r}` cannot be the name of a column", hint="use visible characters, not beginning `_row`"
-            )
+        if not name or not name.isprintable() or name.startswith("_row") or "." in name:
+            hint = "use visible characters but no dots, not beginning `_row`"
+            raise BadRequest(f"`{name!r}` cannot be the name of a column", hint=hint)
 
 
 def declared_field(column: ColumnClause) -> pa.Field:
