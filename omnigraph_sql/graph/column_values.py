@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from omnigraph_sql.arguments import shown
 from omnigraph_sql.errors import BadRequest, ValidationFailed
+from omnigraph_sql.writes.relational_columns import cast_values
 
 _LONGEST = 20
 """The digits of a whole number."""
@@ -80,7 +81,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values.cast(pa.decimal256(_LONGEST, 0)).cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
     if _is_text(kind) and not _is_text(source) and not pa.types.is_binary(source):
         return _texts(values).cast(kind)
-    return values.cast(kind)
+    return cast_values(values, kind)
 
 
 def _refuse_unlike(source: pa.DataType, kind: pa.DataType) -> None:

@@ -170,7 +170,7 @@ class MergeSelects:
             values: list[str | None] = [quoted(statement.source_alias, name) for name in columns]
         else:
             given_names = clause.columns or (target.schema.names if clause.values else ())
-            columns, values = [target.column(name) for name in given_names], list(clause.values)
+            columns, values = columns_once(target, given_names), list(clause.values)
         if target.table.type is not None and not clause.columns and len(values) == len(columns) - 1:
             columns = columns[1:]
         if len(columns) != len(values):

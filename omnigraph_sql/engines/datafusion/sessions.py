@@ -81,12 +81,13 @@ class AttachedGraph:
         check_sql(definition["sql"], f"the view `{table.name}`")
         text = bounded_sql(translated_sql(definition["sql"], definition["dialect"], "datafusion"))
         inner, view_session = self._inside(place, definition)
-        view_session.resolver.growth = growth(text)
+        resolver = view_session.resolver
+        resolver.growth = growth(text)
         self._depth += 1
         try:
             return run_off_thread(lambda: inner.sql_with_options(text, _READS)).into_view()
         except Exception as error:
-            reason = view_session.resolver.reason()
+            reason = resolver.reason()
             if reason is not None:
                 raise reason from None
             raise statement_error(f"the view `{table.name}`: {error}", text) from error
