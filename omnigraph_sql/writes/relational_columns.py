@@ -11,7 +11,7 @@ from omnigraph_sql.errors import BadRequest
 
 UNKEPT: Final = "cast the column to a type that a table keeps, such as BIGINT, DOUBLE, VARCHAR, DATE or TIMESTAMP"
 _MOST_DIGITS: Final = 38
-_NAMES: Final = "use visible characters but no dots and backquotes, not beginning `_row`"
+_NAMES: Final = "give it a name with AS: visible characters but no dots and backquotes, not beginning `_row`"
 
 
 def check_column_names(names: Sequence[str]) -> None:
