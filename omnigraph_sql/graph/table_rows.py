@@ -14,6 +14,7 @@ from omnigraph_sql.graph.column_values import TargetColumn
 from omnigraph_sql.graph.literal_statements import insert_literals
 from omnigraph_sql.graph.row_selects import (
     MergeSelects,
+    columns_once,
     default_text,
     insert_columns,
     insert_query,
@@ -106,7 +107,7 @@ class TableRowStatements:
         result = self._context.run(query)
         count = len(result.schema)
         if statement.by_name:
-            columns = [self._target.column(name) for name in result.schema.names]
+            columns = columns_once(self._target, result.schema.names)
         else:
             columns = insert_columns(self._target, statement, count)
         if len(columns) != count:

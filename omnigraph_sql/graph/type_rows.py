@@ -15,6 +15,7 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.literal_statements import LiteralChange, literal_change, literal_rows
 from omnigraph_sql.graph.row_selects import (
     MergeSelects,
+    columns_once,
     insert_columns,
     insert_query,
     select,
@@ -76,7 +77,7 @@ class TypeRowStatements:
         result = self._context.run(insert_query(self._context, self._target, statement))
         count = len(result.schema)
         if statement.by_name:
-            columns = [self._target.column(name) for name in result.schema.names]
+            columns = columns_once(self._target, result.schema.names)
         else:
             columns = insert_columns(self._target, statement, count)
         if len(columns) != count:
