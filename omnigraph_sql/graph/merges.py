@@ -27,11 +27,16 @@ class GraphMerges:
         request = self._request(source, target, resolve, checks, **settings)
         return preview_merge(self._store, request) if is_dry else merge(self._store, request)
 
-    def replay(self, kind: Replay, commit: str, branch: str, resolve: Any, checks: Any, **settings: Any) -> MergeResult:
-        return replay_commit(self._store, self._request(check_commit(commit), branch, resolve, checks, **settings), kind)
+    def replay(
+        self, kind: Replay, commit: str, branch: str, resolve: Any, checks: Any, *, is_dry: bool, **settings: Any
+    ) -> MergeResult:
+        request = self._request(check_commit(commit), branch, resolve, checks, **settings)
+        return replay_commit(self._store, request, kind, is_dry=is_dry)
 
-    def return_to(self, ref: str, state: Snapshot, branch: str, checks: Any, **settings: Any) -> MergeResult:
-        return restore_state(self._store, self._request(ref, branch, None, checks, **settings), state)
+    def return_to(
+        self, ref: str, state: Snapshot, branch: str, checks: Any, *, is_dry: bool, **settings: Any
+    ) -> MergeResult:
+        return restore_state(self._store, self._request(ref, branch, None, checks, **settings), state, is_dry=is_dry)
 
     def _request(
         self,

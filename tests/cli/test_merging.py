@@ -251,3 +251,48 @@ def test_commits_that_do_not_exist(graph: Path, command: str) -> None:
     assert (result.status, result.out) == (1, "")
     assert "hint: " in result.err
     assert ogsql(command, graph).status == 2
+
+
+@pytest.mark.parametrize("command", ["revert", "cherry-pick"])
+def test_conflicts_of_reverts_and_picks_show_the_rows(graph: Path, command: str) -> None:
+    dredged(graph, 30.0)
+    wrong = history(graph)[0]["graph_commit_id"]
+    dredged(graph, 40.0)
+    before = heads(graph)
+    base, theirs = (30.0, 16.0) if command == "revert" else (16.0, 30.0)
+    images = f"  depth\n    base   {base}\n    ours   40.0\n    theirs {theirs}\n\n"
+    doing, done_ = ("reverting", "reverted") if command == "revert" else ("picking", "picked")
+
+    refused = ogsql(command, graph, wrong, "--quiet")
+    dry = ogsql(command, graph, wrong, "--quiet", "--dry-run")
+    as_json = ogsql(command, graph, wrong, "--quiet", "--json")
+    (conflict,) = as_json.document["conflicts"]
+
+    assert (refused.status, dry.status, dry.err, as_json.status) == (5, 5, "", 5)
+    assert refused.out.endswith(images)
+    assert refused.err.endswith("hint: decide them with --resolve, or look at them again with --dry-run\n")
+    assert dry.out == f"{refused.out}{wrong} cannot be {done_} on main: 1 conflict\n"
+    assert as_json.document["error"].startswith(f"{doing} `{wrong}` on `main` met 1 conflict")
+    assert [conflict[side]["depth"] for side in ("base", "ours", "theirs")] == [base, 40.0, theirs]
+    assert heads(graph) == before
+
+
+def test_dry_runs_of_reverts_picks_and_restores_change_nothing(graph: Path) -> None:
+    first = history(graph)[0]["graph_commit_id"]
+    branched(graph)
+    dredged(graph, 30.0)
+    before = heads(graph)
+    changed = "type  kind  inserted  updated  deleted\nPort  node         0        1        0\n\n"
+
+    for command, state, line in (
+        ("revert", before["main"], f"{before['main']} can be reverted on main"),
+        ("restore", first, f"{first} can be restored on main"),
+        ("restore", "main", None),
+        ("cherry-pick", before["main"], None),
+    ):
+        result = ogsql(command, graph, state, "--dry-run", "--quiet")
+        nothing = f"main has the changes of {state} already: nothing to do\n"
+        assert (result.status, result.err) == (0, "")
+        assert result.out == (nothing if line is None else f"{changed}{line}\n")
+    assert done(ogsql("restore", graph, first, "--dry-run", "--json", "--quiet")).document["commit"] is None
+    assert heads(graph) == before

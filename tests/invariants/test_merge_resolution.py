@@ -412,3 +412,52 @@ def test_decisions_about_reverts_and_picks(place: Place, replay: str, which: str
     theirs = 20 if replay == "revert" else 50
     assert shown(graph)["Person", "dee"]["age"] == (60 if which == "ours" else theirs)
     assert (("Person", "new") in shown(graph)) == (replay == "cherry_pick")
+
+
+def test_dry_runs_of_reverts_picks_and_restores(place: Place) -> None:
+    graph = founded(place / "g")
+    first = graph.commits()[0].graph_commit_id
+    put(graph, "main", node("Person", "dee", age=50))
+    commit = graph.commits()[0].graph_commit_id
+    put(graph, "main", node("Person", "dee", age=60))
+    before = fingerprint(place / "g")
+
+    (met,) = graph.revert(commit, dry_run=True).conflicts
+    assert met.ours is not None
+    assert met.theirs is not None
+    assert (met.kind, met.id, met.ours["age"], met.theirs["age"]) == ("DivergentUpdate", "dee", 60, 20)
+    assert graph.revert(commit, dry_run=True, resolve="theirs").resolved == 1
+    assert graph.cherry_pick(commit, dry_run=True).outcome == "conflicts"
+    assert graph.cherry_pick(graph.commits()[0].graph_commit_id, dry_run=True).outcome == "already_up_to_date"
+    restored = graph.restore(first, dry_run=True)
+    assert (restored.outcome, restored.commit, restored.changes["node:Person"].updates) == ("merged", None, 1)
+    assert graph.restore("main", dry_run=True).outcome == "already_up_to_date"
+    assert fingerprint(place / "g") == before
+
+
+@pytest.mark.parametrize("operation", ["merge", "revert", "cherry_pick", "restore"])
+def test_dry_runs_make_the_checks(place: Place, operation: str) -> None:
+    graph = founded(place / "g")
+    first = graph.commits()[0].graph_commit_id
+    graph.create_branch("draft")
+    put(graph, "draft", node("Person", "new"))
+    put(graph, "main", node("Person", "other"))
+    state = {
+        "merge": "draft",
+        "revert": graph.commits()[0].graph_commit_id,
+        "cherry_pick": graph.commits("draft")[0].graph_commit_id,
+        "restore": first,
+    }[operation]
+    run = getattr(graph, operation)
+    before = fingerprint(place / "g")
+
+    failing = {"other": "select id from Person where id = 'other'", "new": "select id from Person where id = 'new'"}
+    wanted = {"nobody": "select 1 as missing where (select count(*) from Person where id in ('other', 'new')) = 0"}
+    for checks in (failing, wanted):
+        fails = (checks is wanted) == (operation in ("revert", "restore"))
+        if fails:
+            with pytest.raises(errors.DataTestFailed, match="nothing was published"):
+                run(state, dry_run=True, checks=checks)
+        else:
+            assert run(state, dry_run=True, checks=checks).outcome == "merged"
+    assert fingerprint(place / "g") == before
