@@ -273,12 +273,12 @@ class GraphContext(SessionContext):
         if not self._spreads:
             spread_rows(self, on=True)
             self._spreads = True
-        frame = super().sql(text, options=_READS, param_values=values)
+        frame = super().sql(text, options=_READS, param_values=dict(values))
         if (self.graph.may_limit or may_limit(text)) and pushes_limit(frame):
             spread_rows(self, on=False)
             self._spreads = False
             self.graph.forget_views()
-            frame = super().sql(text, options=_READS, param_values=values)
+            frame = super().sql(text, options=_READS, param_values=dict(values))
         return frame
 
 
