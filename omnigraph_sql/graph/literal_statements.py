@@ -84,7 +84,8 @@ def _are_new(context: StatementContext, target: WriteTarget, rows: pa.RecordBatc
         if len(set(tuples)) < len(tuples) or not known.values[columns].isdisjoint(tuples):
             return False
     for columns, tuples in incoming.items():
-        known.values[columns].update(tuples)
+        values = known.values[columns]
+        values |= set(tuples)
     return True
 
 
@@ -100,7 +101,7 @@ def _known_keys(context: StatementContext, target: WriteTarget, keys: Sequence[t
     values: dict[tuple[str, ...], set[tuple[Any, ...]]] = {columns: set() for columns in keys}
     for batch in storage.scan(storage.open(entry), names):
         for columns in keys:
-            values[columns].update(_tuples(batch, columns))
+            values[columns] |= set(_tuples(batch, columns))
     return KnownKeys(changes, values)
 
 
