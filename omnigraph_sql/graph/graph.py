@@ -179,7 +179,7 @@ class Graph:
         from omnigraph_sql.graph.merges import GraphMerges
 
         self._require_writable()
-        return GraphMerges(self._store, self._actor, self._review)
+        return GraphMerges(self._store, self._actor, self._review, self._embeddings)
 
     def __enter__(self) -> Graph:
         return self

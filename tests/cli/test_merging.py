@@ -131,6 +131,8 @@ def test_conflicts_are_coloured_on_a_terminal(divergent: Path) -> None:
         ("d.yaml", "'*': ours\n", 30.0),
         ("d.json", '[{"kind": "DivergentUpdate", "take": "theirs"}]', 20.0),
         ("d.json", '{"Port": "theirs"}', 20.0),
+        ("d.yaml", "{type: Port, id: BEANR, values: {depth: 25.5}}\n", 25.5),
+        ("d.json", '{"type": "Port", "id": "BEANR", "take": "theirs"}', 20.0),
         ("d.jsonl", '{"type": "Port", "id": "BEANR", "values": {"depth": 1.5}}\n\n', 1.5),
         ("decisions", '{"type": "Port", "take": "theirs"}\n{"type": "Port", "id": "BEANR", "take": "ours"}\n', 30.0),
         ("decisions", "theirs\n", 20.0),
@@ -164,6 +166,7 @@ def test_decisions_on_standard_input(divergent: Path) -> None:
         ("d.yaml", "Port: {BEANR: ours, NLRTM: ours}", "there is no conflict"),
         ("d.yaml", b"\xff\xfe", "is not UTF-8"),
         ("missing/d.yaml", None, "does not exist"),
+        ("mine", None, "hint: give ours, theirs, or the path of a file of decisions"),
     ],
 )
 def test_decisions_that_cannot_be_read(divergent: Path, folder: Path, name: str, text: Any, message: str) -> None:

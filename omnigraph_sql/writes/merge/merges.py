@@ -13,6 +13,7 @@ import pyarrow as pa
 from omnigraph_compiler import Catalog
 from omnigraph_sql import failpoints
 from omnigraph_sql.choices import MergeGranularity
+from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.errors import BadRequest, MergeConflicts, NotFound, OmnigraphError, VersionReclaimed
 from omnigraph_sql.history.merge_base import ancestors, merge_bases
 from omnigraph_sql.manifest.coordinator import MAIN, lineage
@@ -112,6 +113,8 @@ class MergeRequest:
     granularity: MergeGranularity = "row"
     resolution: MergeResolution = field(default_factory=MergeResolution)
     review: Review = None
+    embeddings: Embeddings | None = None
+    """Computes the vectors of texts that a decision gives; None when embedding is off, and in a dry run."""
     delete_source: bool = False
     actor: str | None = None
     message: str | None = None
@@ -236,7 +239,8 @@ def _branch_planner(store: GraphStore, request: MergeRequest, theirs: Snapshot) 
         frame = MergeFrame(store=store, base=state, ours=ours, theirs=theirs, crossing=crossing)
         resolution = MergeResolution(decisions=request.resolution.decisions)
         try:
-            planned = plan_merge(frame, resolution, by_column=request.granularity == "column")
+            by_column = request.granularity == "column"
+            planned = plan_merge(frame, resolution, by_column=by_column, embeddings=request.embeddings)
         except VersionReclaimed as error:
             raise _lost_base(bases[0], error) from error
         return PlannedMerge(

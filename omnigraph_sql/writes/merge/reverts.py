@@ -75,7 +75,8 @@ def _planner(store: GraphStore, request: MergeRequest, doing: str, base: Snapsho
         start = ours if base is None else base
         frame = MergeFrame(store=store, base=start, ours=ours, theirs=theirs)
         resolution = MergeResolution(decisions=request.resolution.decisions)
-        planned = plan_merge(frame, resolution, by_column=request.granularity == "column")
+        by_column = request.granularity == "column"
+        planned = plan_merge(frame, resolution, by_column=by_column, embeddings=request.embeddings)
         return PlannedMerge(
             source=request.source,
             target=request.target,
