@@ -75,7 +75,9 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return pc.floor_temporal(values, unit="day").cast(kind)
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(source):
         return _instants(values, kind)
-    if pa.types.is_floating(kind) and (pa.types.is_floating(source) or pa.types.is_decimal(source)):
+    if pa.types.is_floating(kind) and pa.types.is_decimal(source):
+        return values.cast(pa.string()).cast(kind)  # the nearest number: Arrow multiplies by a fraction, which is not exact
+    if pa.types.is_floating(kind) and pa.types.is_floating(source):
         return values.cast(kind, safe=False)
     if pa.types.is_decimal(kind) and pa.types.is_integer(source):
         return values.cast(pa.decimal256(_LONGEST, 0)).cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)

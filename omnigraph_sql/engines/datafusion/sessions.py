@@ -268,7 +268,7 @@ class GraphContext(SessionContext):
                     resolver.find(resolver.default_place, state)  # raises an error that says what to write
                 raise statement_error(str(error), text, resolver) from error
 
-    def _framed(self, text: str, values: Mapping[str, pa.Scalar]) -> DataFrame:
+    def _framed(self, text: str, values: dict[str, Any]) -> DataFrame:
         """Plan a text; once more without spreading rows over threads if a limit reaches a scan."""
         if not self._spreads:
             spread_rows(self, on=True)
