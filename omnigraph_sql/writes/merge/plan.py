@@ -67,7 +67,7 @@ def plan_merge(
 
     `embeddings` computes the vectors of texts that a decision gives.
     """
-    decider = _Decider(frame, resolution, embeddings)
+    decider = _Decider(frame=frame, resolution=resolution, embeddings=embeddings)
     for type_ in frame.types():
         key = type_key(type_)
         if frame.touches(key):
@@ -87,7 +87,7 @@ def plan_merge(
     return plan
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Decider:
     """Applies decisions to conflicts and keeps those that are open."""
 
@@ -231,7 +231,7 @@ def _row_message(key: TableKey, row_id: str, kind: str, properties: tuple[str, .
 
 def plan_transfer(frame: MergeFrame) -> MergePlan:
     """The plan that brings a target which is still at the base to the source. The source is valid, so nothing is checked."""
-    decider = _Decider(frame, MergeResolution())
+    decider = _Decider(frame=frame, resolution=MergeResolution())
     for type_ in frame.types():
         key = type_key(type_)
         if frame.touches(key):

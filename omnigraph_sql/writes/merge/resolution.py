@@ -225,5 +225,8 @@ def _known_type(name: str, catalog: Catalog) -> str:
     keys = {*map(TableKey.of_node, catalog.nodes), *map(TableKey.of_edge, catalog.edges)}
     if name in names or name in keys or _is_relation(name):
         return name
-    hint = did_you_mean(name, [*names, *CONFLICT_KINDS]) or f"the types are {', '.join(names)}"
+    hint = (
+        did_you_mean(name, [*names, *CONFLICT_KINDS])
+        or f"the types are {', '.join(names)}; a table or view is named with its schema"
+    )
     raise BadRequest(f"there is no type and no kind of conflict `{name}`", hint=hint)
