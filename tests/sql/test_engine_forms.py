@@ -23,6 +23,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
         graph.tables().create_table("main", "w", pa.table({"a": range(ROWS)}))
         graph.tables().append("main", "w", pa.table({"a": range(ROWS)}))
         graph.execute("insert into Person (name, age) values ('Ann', 1), ('Bob', 6), ('Cy', 7)")
+        graph.execute("create table clocks (clock time); insert into clocks values ('11:00:00'), ('12:00:00')")
         graph.execute("create view few as select a from w where a > 5 limit 3")
         yield graph
 
@@ -101,6 +102,12 @@ def test_recursion(graph: og.Graph, text: str, values: list[int], engine: Engine
         ("(select timestamp from (select 5 as timestamp) q)", "5"),
         ("(select 5 as timestamp)", "5"),
         ("'a timestamp '''", "a timestamp '"),
+        ("time '12:30:00'", "12:30:00"),
+        ("cast('12:30:00.123456' as time)", "12:30:00.123456"),
+        ("cast(timestamp '2024-01-01 12:30:00' as time)", "12:30:00"),
+        ("time '12:00:00' < cast('12:30:00' as time)", "True"),
+        ("(select max(clock) from clocks where clock < time '12:00:00')", "11:00:00"),
+        ("(select count(*) from clocks where clock = cast(concat('12:00', ':00') as time))", "1"),
     ],
 )
 def test_times(graph: og.Graph, expression: str, shown: str, engine: EngineName) -> None:

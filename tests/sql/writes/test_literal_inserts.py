@@ -1,7 +1,7 @@
 """Inserts of literals without an engine give the rows, or the errors, that the engine's path gives.
 
-`insert into t values (…)` takes the short path. The other table has a check that every row satisfies: the same statement takes
-the path of the engine there.
+`insert into t values (…)` takes the short path. The other table has a check that every row satisfies: the same statement
+takes the path of the engine there.
 """
 
 from __future__ import annotations
