@@ -124,3 +124,19 @@ def test_subqueries_that_datafusion_cannot_run(graph: og.Graph) -> None:
         graph.sql(text).to_arrow()
     assert "DuckDB" in str(failure.value)
     assert graph.sql(text, engine="duckdb").to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select name from tags() order by name",
+        "select name from tags() order by name desc limit 2",
+        "select name, count(*) as n from tags() group by name order by name",
+        "select id from changes('main', 'main') order by id",
+        "select t.name from tags() t join branches() b on b.name = t.name order by t.name",
+        "select table_name from information_schema.views where table_name = 'none' order by table_name",
+    ],
+)
+def test_functions_without_rows(graph: og.Graph, text: str, engine: EngineName) -> None:
+    assert graph.sql(text, engine=engine).to_pylist() == []

@@ -243,7 +243,7 @@ class ScriptMaker:
 
     def _change_type(self) -> str:
         name = self._table()
-        column = self._pick(list(self.tables[name]))
+        column = self._pick([column for column in self.tables[name] if column != "k"] or ["k"])
         return f"alter table {name} alter column {column} type {self.random.choice(TYPES)}"
 
     def _add_column(self) -> str:
