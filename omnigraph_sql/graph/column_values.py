@@ -42,7 +42,7 @@ class TargetColumn:
         kind = self.field.type
         if values.type == kind:
             return values
-        if pa.types.is_null(values.type):
+        if values.null_count == len(values):
             return pa.nulls(len(values), kind)
         try:
             return _cast(values, kind)
@@ -79,7 +79,9 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values.cast(pa.string()).cast(kind)  # the nearest number: Arrow multiplies by a fraction, which is not exact
     if pa.types.is_floating(kind) and pa.types.is_floating(source):
         return values.cast(kind, safe=False)
-    if pa.types.is_decimal(kind) and pa.types.is_integer(source):
+    if pa.types.is_decimal(kind) and pa.types.is_boolean(source):
+        values = values.cast(pa.int8())
+    if pa.types.is_decimal(kind) and pa.types.is_integer(values.type):
         return values.cast(pa.decimal256(_LONGEST, 0)).cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
     if _is_text(kind) and not _is_text(source) and not pa.types.is_binary(source):
         return _texts(values).cast(kind)

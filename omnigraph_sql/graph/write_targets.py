@@ -196,7 +196,8 @@ class StatementContext:
         _check_catalog(name, resolver)
         place = resolver.default_place if len(name) == 1 else resolver.place(name[-2])
         if place.ref != self.state:
-            where = f"`{place.ref}` is another branch" if place.ref.version is None else f"`{place.ref}` is a past state"
+            is_branch = place.ref.version is None and place.ref.commit is None
+            where = f"`{place.ref}` is {'another branch' if is_branch else 'a past state'}"
             hint = "leave the schema away, or begin the script with USE BRANCH"
             raise BadRequest(f"{where}, and the statement writes to `{self.writes.branch}`", hint=hint)
         return TableLocation(place.schema or DEFAULT_SCHEMA, name[-1], place, resolver.schema_text(place))

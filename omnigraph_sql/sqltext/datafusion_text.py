@@ -1,6 +1,6 @@
 """Parts of SQL that DataFusion plans wrongly or not at all, written in another way that means the same.
 
-- `timestamp` has microseconds, as tables and DuckDB have them: DataFusion's has nanoseconds, which end in 2262.
+- `timestamp` and `time` have microseconds, as tables and DuckDB have them: DataFusion's have nanoseconds, which end in 2262.
 - The names after a recursive `with` go to its first query: DataFusion forgets them.
 """
 
@@ -14,6 +14,7 @@ from omnigraph_sql.sqltext.identifiers import quoted
 _Edit = tuple[int, int, str]
 _TIMESTAMPS = ("timestamp", "timestamptz")
 _CASTS = ("cast", "try_cast")
+_TIME = "'Time64(Microsecond)'"
 
 
 def datafusion_text(text: str) -> str:
@@ -25,10 +26,10 @@ def datafusion_text(text: str) -> str:
     'with recursive t as (SELECT * FROM (select 1) AS t("n") union all select n + 1 from t where n < 3) select n from t'
     """
     folded = text.lower()
-    if "timestamp" not in folded and "recursive" not in folded:
+    if "time" not in folded and "recursive" not in folded:
         return text
     tokens = tokens_of(text)
-    edits = [*_timestamps(tokens), *_recursive_names(text, tokens)]
+    edits = [*_microseconds(tokens), *_recursive_names(text, tokens)]
     for start, end, new in sorted(edits, reverse=True):
         text = f"{text[:start]}{new}{text[end:]}"
     return text
@@ -42,19 +43,31 @@ def _word(tokens: Sequence[SqlToken], place: int) -> str:
     return token.text.lower() if token.kind in ("word", "sign") else ""
 
 
-def _timestamps(tokens: Sequence[SqlToken]) -> Iterator[_Edit]:
+def _microseconds(tokens: Sequence[SqlToken]) -> Iterator[_Edit]:
     """The types of times without a precision."""
-    in_cast: list[bool] = []
-    for place in range(len(tokens)):
+    casts: list[int | None] = []
+    for place, token in enumerate(tokens):
         word, before = _word(tokens, place), _word(tokens, place - 1)
         if word == "(":
-            in_cast.append(before in _CASTS)
-        elif word == ")" and in_cast:
-            in_cast.pop()
-        elif word in _TIMESTAMPS and before != "." and _word(tokens, place + 1) != "(":
-            is_cast = before == "as" and bool(in_cast) and in_cast[-1]
-            if is_cast or before == ":" or _precedes_text(tokens, place + 1):
-                yield tokens[place].end, tokens[place].end, "(6)"
+            casts.append(place - 1 if before in _CASTS else None)
+        elif word == ")" and casts:
+            casts.pop()
+        elif word in (*_TIMESTAMPS, "time") and before != "." and _word(tokens, place + 1) != "(":
+            cast = casts[-1] if casts and before == "as" else None
+            if word == "time":
+                yield from _time(tokens, place, cast)
+            elif cast is not None or before == ":" or _precedes_text(tokens, place + 1):
+                yield token.end, token.end, "(6)"
+
+
+def _time(tokens: Sequence[SqlToken], place: int, cast: int | None) -> Iterator[_Edit]:
+    """A time of the day: DataFusion has no word for one with microseconds, and compares no others to it."""
+    if place + 1 < len(tokens) and tokens[place + 1].kind == "text":
+        text = tokens[place + 1]
+        yield tokens[place].start, text.end, f"arrow_cast({text.text}, {_TIME})"
+    elif cast is not None and _word(tokens, cast) == "cast" and _word(tokens, place + 1) == ")":
+        yield tokens[cast].start, tokens[cast].end, "arrow_cast"
+        yield tokens[place - 1].start, tokens[place].end, f", {_TIME}"
 
 
 def _precedes_text(tokens: Sequence[SqlToken], place: int) -> bool:

@@ -23,6 +23,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
         graph.tables().create_table("main", "w", pa.table({"a": range(ROWS)}))
         graph.tables().append("main", "w", pa.table({"a": range(ROWS)}))
         graph.execute("insert into Person (name, age) values ('Ann', 1), ('Bob', 6), ('Cy', 7)")
+        graph.execute("create table clocks (clock time); insert into clocks values ('11:00:00'), ('12:00:00')")
         graph.execute("create view few as select a from w where a > 5 limit 3")
         yield graph
 
@@ -101,6 +102,12 @@ def test_recursion(graph: og.Graph, text: str, values: list[int], engine: Engine
         ("(select timestamp from (select 5 as timestamp) q)", "5"),
         ("(select 5 as timestamp)", "5"),
         ("'a timestamp '''", "a timestamp '"),
+        ("time '12:30:00'", "12:30:00"),
+        ("cast('12:30:00.123456' as time)", "12:30:00.123456"),
+        ("cast(timestamp '2024-01-01 12:30:00' as time)", "12:30:00"),
+        ("time '12:00:00' < cast('12:30:00' as time)", "True"),
+        ("(select max(clock) from clocks where clock < time '12:00:00')", "11:00:00"),
+        ("(select count(*) from clocks where clock = cast(concat('12:00', ':00') as time))", "1"),
     ],
 )
 def test_times(graph: og.Graph, expression: str, shown: str, engine: EngineName) -> None:
@@ -117,3 +124,19 @@ def test_subqueries_that_datafusion_cannot_run(graph: og.Graph) -> None:
         graph.sql(text).to_arrow()
     assert "DuckDB" in str(failure.value)
     assert graph.sql(text, engine="duckdb").to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select name from tags() order by name",
+        "select name from tags() order by name desc limit 2",
+        "select name, count(*) as n from tags() group by name order by name",
+        "select id from changes('main', 'main') order by id",
+        "select t.name from tags() t join branches() b on b.name = t.name order by t.name",
+        "select table_name from information_schema.views where table_name = 'none' order by table_name",
+    ],
+)
+def test_functions_without_rows(graph: og.Graph, text: str, engine: EngineName) -> None:
+    assert graph.sql(text, engine=engine).to_pylist() == []

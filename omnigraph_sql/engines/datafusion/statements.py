@@ -121,6 +121,7 @@ def _plan(context: GraphContext, statement: SqlRequest, execution: Execution) ->
     execution.plan_in_this_thread()
     frame = context.read(statement.text, statement.params, statement.states, execution)
     execution.check_cancelled()
+    context.graph.resolver.reason()  # forget the look-ups that failed without harm: of the names of functions as tables
     execution.describe_failures(partial(_error_for_run, context.graph.resolver))
     with translated_errors(execution):
         # Only the rows refer to the stream: an exception keeps frames alive, which would keep the query running.
