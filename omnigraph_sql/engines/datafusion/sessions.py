@@ -262,7 +262,8 @@ class GraphContext(SessionContext):
                     raise reason from None
                 catalog = _CATALOG.search(str(error))
                 if catalog is not None and catalog[1] not in self.catalog_names():
-                    raise unknown_name("catalog", catalog[1], sorted(self.catalog_names(), reverse=True)) from None
+                    names = {name.lower(): name for name in sorted(self.catalog_names())}
+                    raise unknown_name("catalog", catalog[1], list(names.values())) from None
                 state = state_written(text)
                 if state is not None:
                     resolver.find(resolver.default_place, state)  # raises an error that says what to write

@@ -16,7 +16,7 @@ from tests.tiers import amount
 
 STATEMENTS = 25
 QUICK = 500
-SCRIPTS = range(amount(check=10, test=60, all=5000))
+SCRIPTS = range(amount(check=10, test=40, all=5000))
 SEEDS = [seed if seed < QUICK else pytest.param(seed, marks=pytest.mark.slow) for seed in SCRIPTS]
 
 
