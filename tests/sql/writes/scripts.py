@@ -284,10 +284,10 @@ _LIMITS = (
 
 
 def _is_limit(statement: str, error: str) -> bool:
-    if not statement.startswith("insert") or "on conflict" in statement:
-        # It converts a constant also if no row matches or conflicts.
-        if "out of range for the destination type" in error or "Could not convert string" in error:
-            return True
+    # It converts a constant also if no row matches or conflicts.
+    is_conversion = "out of range for the destination type" in error or "Could not convert string" in error
+    if is_conversion and (not statement.startswith("insert") or "on conflict" in statement):
+        return True
     return any(limit in error for limit in _LIMITS)
 
 
