@@ -113,7 +113,7 @@ def _numbers(rows: int) -> pa.Table:
 def _create_as(root: Path, rows: int, repeat: int) -> Limit:
     graph = og.init(root / "whole", _SCHEMA)
     graph.tables().create_table("main", "source", _numbers(rows))
-    source = lance.dataset(str(_dataset(graph, "table:main.source")))
+    source = _dataset(graph, "table:main.source")
 
     def ours(number: int) -> Callable[[], object]:
         graph.execute(f"create table t{number} as select * from source")
@@ -155,9 +155,11 @@ def _merge_into(root: Path, rows: int, changes: int, repeat: int) -> Limit:
     return Limit(f"merge into {rows:,} rows of {changes:,}, and a bare merge", mine, other, 2.0)
 
 
-def _dataset(graph: og.Graph, key: str) -> Path:
+def _dataset(graph: og.Graph, key: str) -> lance.LanceDataset:
+    """The version of a table that the graph shows."""
     entry = graph.snapshot().entry(key)
-    return Path(graph.uri) / entry.path
+    dataset = lance.dataset(str(Path(graph.uri) / entry.path))
+    return dataset.checkout_version((entry.branch, entry.version))
 
 
 # Many tables ---------------------------------------------------------------------------------------------------------

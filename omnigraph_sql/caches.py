@@ -120,6 +120,26 @@ class OnceMap:
             return [cell.value for cell in self._cells.values() if cell.value is not None]
 
 
+class SharedPools:
+    """Pools by name, for several users of the objects in them."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, Pool[Any, Any]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, name: str, make: Callable[[], Pool[Any, Any]]) -> Pool[Any, Any]:
+        """The pool of a name, made when it is first asked for."""
+        with self._lock:
+            if name not in self._pools:
+                self._pools[name] = make()
+            return self._pools[name]
+
+    def clear(self) -> None:
+        """Discard all idle objects."""
+        for pool in list(self._pools.values()):
+            pool.clear()
+
+
 class Pool(Generic[K, V]):
     """Objects by key, each lent to one user at a time. At most `capacity` of them are idle."""
 

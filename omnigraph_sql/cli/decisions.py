@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any, NoReturn
 
 from omnigraph_sql.cli.source_files import read_bytes, read_standard_input
-from omnigraph_sql.errors import BadRequest, Configuration
+from omnigraph_sql.errors import BadRequest, Configuration, NotFound
 
 _SIDES = ("ours", "theirs")
 _STANDARD_INPUT = "-"
@@ -23,7 +23,11 @@ def read_decisions(source: str | None) -> Any:
     if source is None or source in _SIDES:
         return source
     where = "standard input" if source == _STANDARD_INPUT else f"the file `{source}`"
-    data = read_standard_input() if source == _STANDARD_INPUT else read_bytes(source)
+    try:
+        data = read_standard_input() if source == _STANDARD_INPUT else read_bytes(source)
+    except NotFound as error:
+        error.hint = error.hint or "give ours, theirs, or the path of a file of decisions"
+        raise
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -32,7 +36,7 @@ def read_decisions(source: str | None) -> Any:
     if isinstance(value, str) and value in _SIDES:
         return value
     if isinstance(value, dict):
-        return _from_mapping(value, where)
+        return [value] if {"take", "values"} & value.keys() else _from_mapping(value, where)
     if isinstance(value, list):
         return value
     raise BadRequest(f"{where} holds no decisions", hint=_HINT)

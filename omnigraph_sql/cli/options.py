@@ -181,6 +181,9 @@ resolve_option = click.option(
 )
 
 
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would change, and the conflicts.")
+
+
 columns_option = click.option(
     "--columns", "by_column", is_flag=True, help="Changes of different properties of a row are no conflict."
 )

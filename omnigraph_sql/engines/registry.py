@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from omnigraph_compiler.diagnostics import did_you_mean
+from omnigraph_sql.caches import SharedPools
 from omnigraph_sql.errors import BadRequest, Configuration
 from omnigraph_sql.interrupt_safe_import import import_whole
 
@@ -146,9 +147,6 @@ class StatementEngine(Protocol):
     def start(self, statement: SqlRequest) -> tuple[pa.Schema, ResultSource]:
         """Run a statement, and return it with its first rows read."""
 
-    def close(self) -> None:
-        """Close the idle sessions or connections."""
-
 
 def check_engine(engine: str) -> None:
     """Raise if SQL statements do not run on an engine."""
@@ -162,16 +160,16 @@ def check_engine(engine: str) -> None:
         raise unknown_engine(engine, ("datafusion", "duckdb"))
 
 
-def statement_engine(engine: str, source: SqlSource) -> StatementEngine:
-    """Create the runner of SQL statements on an engine."""
+def statement_engine(engine: str, source: SqlSource, pools: SharedPools) -> StatementEngine:
+    """Create the runner of SQL statements on an engine. Its idle sessions are in `pools`."""
     check_engine(engine)
     if engine == "datafusion":
         from omnigraph_sql.engines.datafusion.statements import DataFusionStatements
 
-        return DataFusionStatements(source)
+        return DataFusionStatements(source, pools)
     from omnigraph_sql.engines.duckdb.statements import DuckDBStatements
 
-    return DuckDBStatements(source)
+    return DuckDBStatements(source, pools)
 
 
 def infer_file_schema(location: Location, csv: CsvOptions, files: Sequence[Path]) -> pa.Schema:

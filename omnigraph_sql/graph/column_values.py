@@ -13,10 +13,13 @@ import pyarrow.compute as pc
 
 from omnigraph_sql.arguments import shown
 from omnigraph_sql.errors import BadRequest, ValidationFailed
+from omnigraph_sql.writes.relational_columns import cast_values
 
 _LONGEST = 20
 """The digits of a whole number."""
 _WIDEST = 76
+_FINEST = 38
+"""The decimals of a number that is read from a text."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class TargetColumn:
         kind = self.field.type
         if values.type == kind:
             return values
-        if pa.types.is_null(values.type):
+        if values.null_count == len(values):
             return pa.nulls(len(values), kind)
         try:
             return _cast(values, kind)
@@ -63,6 +66,7 @@ def _fits(value: pa.Array, kind: pa.DataType) -> bool:
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     source = values.type
+    _refuse_unlike(source, kind)
     if _is_text(source) and not _is_text(kind):
         return _from_texts(pc.utf8_trim_whitespace(values), kind)
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and not pa.types.is_integer(source)):
@@ -71,13 +75,28 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return pc.floor_temporal(values, unit="day").cast(kind)
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(source):
         return _instants(values, kind)
-    if pa.types.is_floating(kind) and (pa.types.is_floating(source) or pa.types.is_decimal(source)):
+    if pa.types.is_floating(kind) and pa.types.is_decimal(source):
+        return values.cast(pa.string()).cast(kind)  # the nearest number: Arrow multiplies by a fraction, which is not exact
+    if pa.types.is_floating(kind) and pa.types.is_floating(source):
         return values.cast(kind, safe=False)
-    if pa.types.is_decimal(kind) and pa.types.is_integer(source):
+    if pa.types.is_decimal(kind) and pa.types.is_boolean(source):
+        values = values.cast(pa.int8())
+    if pa.types.is_decimal(kind) and pa.types.is_integer(values.type):
         return values.cast(pa.decimal256(_LONGEST, 0)).cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
     if _is_text(kind) and not _is_text(source) and not pa.types.is_binary(source):
         return _texts(values).cast(kind)
-    return values.cast(kind)
+    return cast_values(values, kind)
+
+
+def _refuse_unlike(source: pa.DataType, kind: pa.DataType) -> None:
+    """Raise for numbers as dates and dates as numbers, which Arrow would take for days and microseconds."""
+    if (_is_number(source) and pa.types.is_temporal(kind)) or (pa.types.is_temporal(source) and _is_number(kind)):
+        raise pa.ArrowInvalid(f"{source} is no {kind}")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(check(kind) for check in checks)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -96,7 +115,12 @@ def _from_texts(values: pa.Array, kind: pa.DataType) -> pa.Array:
         try:
             return values.cast(kind)
         except pa.ArrowInvalid:
-            return _rounded(values.cast(pa.float64()), kind).cast(kind)
+            return _rounded(_numbers(values), kind).cast(kind)
+    if pa.types.is_decimal(kind):
+        return _rounded(_numbers(values), kind).cast(kind)
+    if pa.types.is_time(kind):
+        midnights = pc.binary_join_element_wise("1970-01-01", values, " ")
+        return midnights.cast(pa.timestamp("us")).cast(pa.time64("us")).cast(kind)
     if pa.types.is_boolean(kind):
         lower = pc.utf8_lower(values)
         lower = pc.if_else(pc.is_in(lower, pa.array(["t", "yes", "y", "on"])), "true", lower)
@@ -114,6 +138,14 @@ def _from_texts(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
+def _numbers(values: pa.Array) -> pa.Array:
+    """Texts as decimals; as floating-point numbers if they have too many digits for that."""
+    try:
+        return values.cast(pa.decimal256(_WIDEST, _FINEST))
+    except pa.ArrowInvalid:
+        return values.cast(pa.float64())
+
+
 def _rounded(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Numbers with as many decimals as a type has."""
     digits = kind.scale if pa.types.is_decimal(kind) else 0
@@ -123,7 +155,7 @@ def _rounded(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return pc.round(values, 0, round_mode="half_to_even")
     if pa.types.is_decimal(values.type) and values.type.scale > digits:
         # One more digit before the point: 9.99 becomes 10.0.
-        wide = pa.decimal256(min(76, values.type.precision + 1), values.type.scale)
+        wide = pa.decimal256(min(_WIDEST, values.type.precision + 1), values.type.scale)
         return pc.round(values.cast(wide), digits, round_mode="half_towards_infinity")
     return values
 

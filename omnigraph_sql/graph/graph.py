@@ -179,7 +179,7 @@ class Graph:
         from omnigraph_sql.graph.merges import GraphMerges
 
         self._require_writable()
-        return GraphMerges(self._store, self._actor, self._review)
+        return GraphMerges(self._store, self._actor, self._review, self._embeddings)
 
     def __enter__(self) -> Graph:
         return self
@@ -1375,7 +1375,7 @@ class Graph:
             message: a note for the commit.
             delete_source: delete the branch `source` afterwards. A refusal is in the result and fails nothing.
             granularity: with `row`, two changes of one row are a conflict; with `column`, only of one property of it.
-            dry_run: return what would be done, with the conflicts, and change nothing.
+            dry_run: return what would be done, with the conflicts, and change nothing. Checks run as well.
             resolve: decisions about conflicts. `"ours"` (the target) or `"theirs"` (the source) for all of them; a mapping
                 from types, kinds of conflicts or `(type, id)` to a side; or a list or table of decisions with the members
                 `type`, `kind`, `id`, `take` and `values`. The most precise decision holds.
@@ -1413,7 +1413,7 @@ class Graph:
             idempotency_key=idempotency_key,
         )
 
-    @checked(granularity=text)
+    @checked(granularity=text, dry_run=flag)
     def revert(
         self,
         commit: str,
@@ -1422,6 +1422,7 @@ class Graph:
         actor: str | None = None,
         message: str | None = None,
         granularity: MergeGranularity = "row",
+        dry_run: bool = False,
         resolve: Any = None,
         checks: Any = None,
     ) -> MergeResult:
@@ -1436,6 +1437,7 @@ class Graph:
             actor: who does it.
             message: a note; without it one that names the commit.
             granularity: as for `merge`.
+            dry_run: as for `merge`.
             resolve: decisions about conflicts, as for `merge`.
             checks: as for `merge`.
 
@@ -1454,9 +1456,9 @@ class Graph:
             1
         """
         request = {"granularity": granularity, "actor": actor, "message": message}
-        return self._merges.replay("Revert", commit, branch, resolve, checks, **request)
+        return self._merges.replay("Revert", commit, branch, resolve, checks, is_dry=dry_run, **request)
 
-    @checked(granularity=text)
+    @checked(granularity=text, dry_run=flag)
     def cherry_pick(
         self,
         commit: str,
@@ -1465,6 +1467,7 @@ class Graph:
         actor: str | None = None,
         message: str | None = None,
         granularity: MergeGranularity = "row",
+        dry_run: bool = False,
         resolve: Any = None,
         checks: Any = None,
     ) -> MergeResult:
@@ -1476,6 +1479,7 @@ class Graph:
             actor: who does it.
             message: a note; without it one that names the commit.
             granularity: as for `merge`.
+            dry_run: as for `merge`.
             resolve: decisions about conflicts, as for `merge`.
             checks: as for `merge`.
 
@@ -1495,9 +1499,9 @@ class Graph:
             1
         """
         request = {"granularity": granularity, "actor": actor, "message": message}
-        return self._merges.replay("CherryPick", commit, branch, resolve, checks, **request)
+        return self._merges.replay("CherryPick", commit, branch, resolve, checks, is_dry=dry_run, **request)
 
-    @checked()
+    @checked(dry_run=flag)
     def restore(
         self,
         ref: str,
@@ -1505,6 +1509,7 @@ class Graph:
         branch: str = MAIN,
         actor: str | None = None,
         message: str | None = None,
+        dry_run: bool = False,
         checks: Any = None,
     ) -> MergeResult:
         """Give a branch the rows of another state, as one commit. Nothing of its history is lost.
@@ -1514,6 +1519,7 @@ class Graph:
             branch: the branch.
             actor: who does it.
             message: a note; without it one that names the state.
+            dry_run: as for `merge`.
             checks: as for `merge`.
 
         Returns:
@@ -1529,7 +1535,8 @@ class Graph:
             >>> graph.restore(before).changes["node:Port"].inserts
             1
         """
-        return self._merges.return_to(ref, self._state(ref), branch, checks, actor=actor, message=message)
+        request = {"actor": actor, "message": message}
+        return self._merges.return_to(ref, self._state(ref), branch, checks, is_dry=dry_run, **request)
 
     # History ---------------------------------------------------------------------------------------------------------
 

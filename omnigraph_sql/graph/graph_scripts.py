@@ -102,7 +102,7 @@ class GraphScripts:
             writes,
             engine=engine,
             embeddings=self.embeddings,
-            foreign=lambda: self.sql.sessions.foreign,
+            graph_sessions=lambda: self.sql.sessions,
             review=review,
             pin=pin,
             resumed_branch=resumed_branch,

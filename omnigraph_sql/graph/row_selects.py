@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Final
+
+import pyarrow as pa
 
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
 from omnigraph_sql.sqltext.identifiers import quoted
 from omnigraph_sql.sqltext.write_statements import InsertStatement, MergeClause, MergeIntoStatement, SetClause
+
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
+_LONGEST: Final = 80
+
+
+def exact(value: str, kind: pa.DataType) -> str:
+    """An expression; a number for a column of decimals is one to the engine too, which may take it for a floating one.
+
+    >>> exact("1.005", pa.decimal128(6, 2)), exact("1.005", pa.float64()), exact("a + 1.5", pa.decimal128(6, 2))
+    ("CAST('1.01' AS DECIMAL(6, 2))", '1.005', 'a + 1.5')
+    """
+    text = value.strip()
+    if not pa.types.is_decimal(kind) or len(text) > _LONGEST or _NUMBER.fullmatch(text) is None:
+        return value
+    number = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, Context(prec=2 * _LONGEST))
+    if len(number.as_tuple().digits) > kind.precision:
+        return value  # it does not fit, and the error says so
+    return f"CAST('{number:f}' AS DECIMAL({kind.precision}, {kind.scale}))"
 
 
 def select(
@@ -25,7 +48,9 @@ def default_text(context: StatementContext, target: WriteTarget, column: str) ->
     if target.table.type is not None:
         return _type_default(target, column)
     default = target.rules.defaults.get(column)
-    return "NULL" if default is None else f"({context.translated(default)}\n)"
+    if default is None:
+        return "NULL"
+    return f"({exact(context.translated(default), target.schema.field(column).type)}\n)"
 
 
 def _type_default(target: WriteTarget, column: str) -> str:
@@ -44,7 +69,8 @@ def set_values(context: StatementContext, target: WriteTarget, sets: Sequence[Se
         column = target.column(clause.column)
         if column in values:
             raise BadRequest(f"the column `{column}` is set twice", hint="set it once")
-        value = default_text(context, target, column) if clause.value is None else clause.value
+        kind = target.schema.field(column).type
+        value = default_text(context, target, column) if clause.value is None else exact(clause.value, kind)
         values[column] = f"({value}\n)"
     return values
 
@@ -60,15 +86,19 @@ def updated_items(target: WriteTarget, alias: str, values: dict[str, str]) -> li
 def insert_query(context: StatementContext, target: WriteTarget, statement: InsertStatement) -> str:
     """The query of an insert, with the defaults of its values."""
     assert statement.query is not None
-    if not statement.tuples or all(value is not None for values in statement.tuples for value in values):
+    has_defaults = any(value is None for values in statement.tuples for value in values)
+    if not has_defaults and not any(pa.types.is_decimal(kind) for kind in target.schema.types if statement.tuples):
         return f"{statement.prefix}\n{statement.query}"
-    columns = insert_columns(target, statement, len(statement.tuples[0]))
+    columns = insert_columns(target, statement, len(statement.tuples[0])) if statement.tuples else []
+    kinds = [target.schema.field(name).type for name in columns]
     tuples = []
     for values in statement.tuples:
         if len(values) != len(columns):
             raise wrong_count(target, len(values), len(columns))
-        pairs = zip(values, columns, strict=True)
-        filled = (default_text(context, target, name) if value is None else value for value, name in pairs)
+        filled = (
+            default_text(context, target, name) if value is None else exact(value, kind)
+            for value, name, kind in zip(values, columns, kinds, strict=True)
+        )
         tuples.append(f"({', '.join(f'{value}' for value in filled)})")
     return f"{statement.prefix}\nVALUES {', '.join(tuples)}"
 
@@ -76,15 +106,20 @@ def insert_query(context: StatementContext, target: WriteTarget, statement: Inse
 def insert_columns(target: WriteTarget, statement: InsertStatement, count: int) -> list[str]:
     """The columns that an insert gives values for."""
     if statement.columns:
-        columns = [target.column(name) for name in statement.columns]
-        twice = next((name for name in columns if columns.count(name) > 1), None)
-        if twice is not None:
-            raise BadRequest(f"the column `{twice}` stands twice in the list", hint="name it once")
-        return columns
+        return columns_once(target, statement.columns)
     names: list[str] = target.schema.names
     if target.table.type is not None and count == len(names) - 1:
         return names[1:]  # the id is computed
     return names
+
+
+def columns_once(target: WriteTarget, names: Iterable[str]) -> list[str]:
+    """The columns of some names. Raises if one of them stands there twice."""
+    columns = [target.column(name) for name in names]
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise BadRequest(f"the column `{twice}` stands twice in the list", hint="name it once")
+    return columns
 
 
 def wrong_count(target: WriteTarget, actual: int, expected: int) -> BadRequest:
@@ -135,13 +170,15 @@ class MergeSelects:
             values: list[str | None] = [quoted(statement.source_alias, name) for name in columns]
         else:
             given_names = clause.columns or (target.schema.names if clause.values else ())
-            columns, values = [target.column(name) for name in given_names], list(clause.values)
+            columns, values = columns_once(target, given_names), list(clause.values)
         if target.table.type is not None and not clause.columns and len(values) == len(columns) - 1:
             columns = columns[1:]
         if len(columns) != len(values):
             raise wrong_count(target, len(values), len(columns))
         texts = {
-            name: default_text(self._context, target, name) if value is None else value
+            name: default_text(self._context, target, name)
+            if value is None
+            else exact(value, target.schema.field(name).type)
             for name, value in zip(columns, values, strict=True)
         }
         if target.table.type is None:

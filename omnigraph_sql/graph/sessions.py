@@ -15,6 +15,7 @@ from omnigraph_compiler.deadline import checked_by
 from omnigraph_compiler.diagnostics import did_you_mean
 from omnigraph_sql.arguments import instance
 from omnigraph_sql.binding.context import BindContext
+from omnigraph_sql.caches import SharedPools
 from omnigraph_sql.engines.registry import StatementEngine, check_engine, infer_file_schema, statement_engine
 from omnigraph_sql.errors import BadRequest, NotFound
 from omnigraph_sql.foreign.registry import ForeignTables
@@ -201,8 +202,14 @@ class SqlSessions:
         foreign: ForeignTables | None = None,
         reads: set[str] | None = None,
         pin: CatalogPin | None = None,
+        pools: SharedPools | None = None,
     ) -> None:
-        """With `shown`, a snapshot in place of the head of its branch; `reads` collects its tables that statements read."""
+        """With `shown`, a snapshot in place of the head of its branch; `reads` collects its tables that statements read.
+
+        Idle sessions of the engines are in `pools`, which belong to somebody else, or in pools of its own.
+        """
+        self._own_pools = SharedPools() if pools is None else None
+        self.pools = pools or self._own_pools or SharedPools()
         self._source = GraphSqlSource(store=store, queries=queries, shown=shown, reads=reads, pin=pin)
         if foreign is not None:
             self._source = replace(self._source, foreign=foreign)
@@ -292,7 +299,7 @@ class SqlSessions:
         ignore_unknown: bool = False,
     ) -> Result:
         if engine not in self._statements:
-            self._statements[engine] = statement_engine(engine, self._source)
+            self._statements[engine] = statement_engine(engine, self._source, self.pools)
         runner = self._statements[engine]
         state = self._source.state(default_state) if state is None else state
         clock = RunClock(allowed.timeout)
@@ -327,8 +334,8 @@ class SqlSessions:
     def close(self) -> None:
         """Close the pooled processes and engines."""
         self._processes.close()
-        for statements in self._statements.values():
-            statements.close()
+        if self._own_pools is not None:
+            self._own_pools.clear()
 
     def datafusion(self, default_state: StateRef, allowed: RunLimits) -> GraphContext:
         """Open a DataFusion session."""

@@ -108,7 +108,8 @@ class GraphSql:
         """Sessions whose schemas are the relational schemas of one branch."""
         from omnigraph_sql.graph.sessions import SqlSessions
 
-        return SqlSessions(self._store, self._queries, foreign=self.sessions.foreign, pin=pin)
+        sessions = self.sessions
+        return SqlSessions(self._store, self._queries, foreign=sessions.foreign, pin=pin, pools=sessions.pools)
 
     def close(self) -> None:
         """Release the sessions."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.graph.execute_result import ExecuteResult
-from omnigraph_sql.graph.literal_inserts import insert_literals
 from omnigraph_sql.graph.table_changes import TableChanges
 from omnigraph_sql.graph.table_definitions import TableDefinitions
 from omnigraph_sql.graph.table_rows import TableRowStatements
@@ -114,11 +113,7 @@ class StatementExecutor:
         return replace(self._context, params=params).run(text)
 
     def _change_rows(self, statement: RowStatement) -> int:
-        if isinstance(statement, InsertStatement):
-            inserted = insert_literals(self._context, statement)
-            if inserted is not None:
-                return inserted
-        target = self._context.target(statement.table)
+        target = self._context.target(statement.table, may_wait=isinstance(statement, InsertStatement))
         kind: Any = TableRowStatements if target.table.type is None else TypeRowStatements
         rows: TableRowStatements | TypeRowStatements = kind(self._context, target)
         match statement:

@@ -32,9 +32,9 @@ from omnigraph_sql.table_keys import TableKey
 from omnigraph_sql.writes.checks.pending_graph import TableRows
 from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.relational import RelationalWriter
+from omnigraph_sql.writes.relational_columns import check_column_names, kept_type
 
 _SHOWN = {GRAPH_SCHEMA: "the types of the graph", FOREIGN: "foreign tables"}
-_UNKEPT = "cast the column to a type that a table keeps, such as BIGINT, DOUBLE, VARCHAR, DATE or TIMESTAMP"
 
 
 class TableDefinitions:
@@ -124,6 +124,9 @@ class TableDefinitions:
             planned = self._context.run(f"SELECT * FROM {location.sql()}")
             planned.cancel()
         self._define_view(location, query, planned.schema.names, replaces=True)
+        if statement.names and len(planned.schema.names) != len(statement.names):
+            text = f"the statement names {len(statement.names)} columns, and the query has {len(planned.schema.names)}"
+            raise BadRequest(text, hint="name all of them")
         temporary = sorted(key for key in reads if self._context.writes.is_temporary(key))
         if statement.is_temporary:
             self._context.writes.make_temporary(view_key(location.schema, location.name))
@@ -263,12 +266,9 @@ def check_names(names: Sequence[str]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise BadRequest(f"the columns `{other}` and `{name}` differ in case only", hint="rename one of them")
-        if names.count(name) > 1:
-            raise BadRequest(f"two columns are called `{name}`", hint="rename one of them")
-        if not name or not name.isprintable() or name.startswith("_row"):
-            raise BadRequest(
-                f"`{name!r}` cannot be the name of a column", hint="use visible characters, not beginning `_row`"
-            )
+        if not name.isprintable():
+            raise BadRequest(f"`{name!r}` cannot be the name of a column", hint="use visible characters")
+    check_column_names(names)
 
 
 def declared_field(column: ColumnClause) -> pa.Field:
@@ -278,25 +278,14 @@ def declared_field(column: ColumnClause) -> pa.Field:
 
 def kept_field(name: str, kind: pa.DataType) -> pa.Field:
     """The column that keeps values of a type of an engine: wider where tables lack the type."""
-    if pa.types.is_null(kind):
-        return pa.field(name, pa.string())
-    if pa.types.is_interval(kind) or pa.types.is_duration(kind) or pa.types.is_union(kind):
-        raise BadRequest(f"the column `{name}` is of type {kind}, which a table cannot keep", hint=_UNKEPT)
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.field(name, pa.timestamp("us", kind.tz))
-    if pa.types.is_time(kind):
-        return pa.field(name, pa.time64("us"))
-    if _is_view(kind):
-        return pa.field(name, pa.list_(kind.value_type))
-    if pa.types.is_dictionary(kind):
-        return pa.field(name, kind.value_type)
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
-        return pa.field(name, pa.string())
-    return pa.field(name, kind)
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind) or pa.types.is_large_list(kind))
+    kept = kept_type(name, kind)
+    if pa.types.is_timestamp(kept) and kept.unit == "ns":
+        kept = pa.timestamp("us", kept.tz)
+    elif pa.types.is_time(kept):
+        kept = pa.time64("us")
+    elif pa.types.is_string_view(kept) or pa.types.is_large_string(kept):
+        kept = pa.string()
+    return pa.field(name, kept)
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------

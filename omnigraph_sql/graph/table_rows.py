@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.graph.column_values import TargetColumn
+from omnigraph_sql.graph.literal_statements import insert_literals
 from omnigraph_sql.graph.row_selects import (
     MergeSelects,
+    columns_once,
     default_text,
     insert_columns,
     insert_query,
@@ -72,6 +74,10 @@ class TableRowStatements:
 
     def insert(self, statement: InsertStatement) -> int:
         """Run an insert; returns the number of rows that were inserted or updated."""
+        count = insert_literals(self._context, self._target, statement)
+        if count is not None:
+            return count
+        self._target = self._context.target(statement.table)
         with Workspace() as workspace:
             rows = TableRows.put(self._incoming(statement), workspace)
             if statement.conflict is not None:
@@ -101,7 +107,7 @@ class TableRowStatements:
         result = self._context.run(query)
         count = len(result.schema)
         if statement.by_name:
-            columns = [self._target.column(name) for name in result.schema.names]
+            columns = columns_once(self._target, result.schema.names)
         else:
             columns = insert_columns(self._target, statement, count)
         if len(columns) != count:

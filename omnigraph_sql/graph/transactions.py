@@ -25,10 +25,9 @@ from omnigraph_sql.writes.branches import delete_branch
 from omnigraph_sql.writes.transactions import WriteTransaction
 
 if TYPE_CHECKING:
-    from omnigraph_sql.foreign.registry import ForeignTables
     from omnigraph_sql.graph.execute_result import ExecuteResult
     from omnigraph_sql.graph.sessions import SqlSessions
-    from omnigraph_sql.graph.write_targets import StatementContext, WriteTarget
+    from omnigraph_sql.graph.write_targets import KnownKeys, StatementContext, WriteTarget
     from omnigraph_sql.sqltext.write_statements import ScriptStatement
     from omnigraph_sql.store.graph_store import GraphStore
     from omnigraph_sql.writes.load.loads import LoadResult
@@ -62,7 +61,7 @@ class Transaction:
         *,
         engine: EngineName = "datafusion",
         embeddings: Embeddings | None = None,
-        foreign: Callable[[], ForeignTables] | None = None,
+        graph_sessions: Callable[[], SqlSessions],
         review: Review = None,
         pin: CatalogPin | None = None,
         resumed_branch: str | None = None,
@@ -72,13 +71,14 @@ class Transaction:
         self._provenance = writes.provenance
         self._engine = engine
         self._embeddings = embeddings
-        self._foreign = foreign
+        self._graph_sessions = graph_sessions
         self._review = review
         self._pin = pin
         self._resumed_branch = resumed_branch
         self._writes = writes
         self._sessions: SqlSessions | None = None
         self._reads: set[str] = set()
+        self._keys: dict[str, KnownKeys] = {}
         self._targets: dict[tuple[str, ...], tuple[int, WriteTarget]] = {}
         """The tables that statements have written to, each with the version of the transaction in which it was looked up."""
         self._seen = -1
@@ -231,10 +231,16 @@ class Transaction:
             from omnigraph_sql.interrupt_safe_import import import_whole
 
             import_whole("datafusion")
-            foreign = None if self._foreign is None else self._foreign()
+            shared = self._graph_sessions()
             # Engines ask in their own threads, and the thread of the statement holds the transaction: they must not wait.
             self._sessions = SqlSessions(
-                self._store, self._queries.unsaved(), lambda: self._shown, foreign, self._reads, self._pin
+                self._store,
+                self._queries.unsaved(),
+                lambda: self._shown,
+                shared.foreign,
+                self._reads,
+                self._pin,
+                shared.pools,
             )
         self._renew()
         return self._sessions
@@ -385,6 +391,7 @@ class Transaction:
             embeddings=self._embeddings,
             reads=self._reads,
             targets=self._targets,
+            keys=self._keys,
             pin=self._pin,
         )
 

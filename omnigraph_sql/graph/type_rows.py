@@ -5,15 +5,17 @@ So every rule of the schema holds, as it does for a load or a mutation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from omnigraph_compiler import EdgeType, NodeType
 from omnigraph_sql.choices import LoadMode
 from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.graph.literal_statements import LiteralChange, literal_change, literal_rows
 from omnigraph_sql.graph.row_selects import (
     MergeSelects,
+    columns_once,
     insert_columns,
     insert_query,
     select,
@@ -36,7 +38,7 @@ from omnigraph_sql.sqltext.write_statements import (
     UpdateStatement,
 )
 from omnigraph_sql.table_keys import TableKey
-from omnigraph_sql.writes.checks.pending_graph import TableRows, plain
+from omnigraph_sql.writes.checks.pending_graph import TableRows, plain, probe
 from omnigraph_sql.writes.load.loads import LoadInput, prepare_load, warn_of
 from omnigraph_sql.writes.load.spool import Workspace
 from omnigraph_sql.writes.mutation import prepare_removal
@@ -62,6 +64,9 @@ class TypeRowStatements:
             raise BadRequest(
                 f"`{self._target.location.text}` takes no row of defaults alone", hint="name the columns and their values"
             )
+        literals = literal_rows(self._context, self._target, statement)
+        if literals is not None:
+            return self._load(pa.RecordBatchReader.from_batches(literals.schema, [literals]), "append")
         reader = self._incoming(statement)
         if statement.conflict is None:
             return self._load(reader, "append")
@@ -72,7 +77,7 @@ class TypeRowStatements:
         result = self._context.run(insert_query(self._context, self._target, statement))
         count = len(result.schema)
         if statement.by_name:
-            columns = [self._target.column(name) for name in result.schema.names]
+            columns = columns_once(self._target, result.schema.names)
         else:
             columns = insert_columns(self._target, statement, count)
         if len(columns) != count:
@@ -122,6 +127,10 @@ class TypeRowStatements:
     def update(self, statement: UpdateStatement) -> int:
         """Run an update; returns the number of rows that it matched."""
         values = self._values(statement.sets)
+        change = literal_change(self._context, self._target, statement)
+        if change is not None and self._is_plain(values):
+            rows = self._changed_row(change)
+            return 0 if rows is None else self._load(rows, "merge")
         items = updated_items(self._target, statement.alias, self._all_values(values, statement.alias))
         sources = f"{self._target.sql()} AS {quoted(statement.alias)}"
         if statement.sources is not None:
@@ -131,12 +140,44 @@ class TypeRowStatements:
 
     def delete(self, statement: DeleteStatement) -> int:
         """Run a delete; returns the number of rows that it removed, without the edges that went with nodes."""
+        change = literal_change(self._context, self._target, statement)
+        if change is not None:
+            return self._remove(plain(self._row(change.entity_id, ["id"]).column("id")))
         sources = f"{self._target.sql()} AS {quoted(statement.alias)}"
         if statement.sources is not None:
             sources += f", {statement.sources}"
         items = [f"{quoted(statement.alias, 'id')} AS id"]
         text = select(statement.prefix, items, sources, (statement.condition,), distinct=True)
         return self._remove(self._ids(text))
+
+    def _is_plain(self, changed: Mapping[str, str]) -> bool:
+        """True if values can be taken as they are stored: no column holds Blobs, and no vector is computed of a change."""
+        properties = self._type.properties.values()
+        computed = self._context.embeddings is not None and any(
+            prop.embed is not None and prop.embed.source in changed for prop in properties
+        )
+        return not computed and not any(prop.type.is_blob for prop in properties)
+
+    def _changed_row(self, change: LiteralChange) -> pa.RecordBatchReader | None:
+        """The row of an entity with its new values; None if there is no such entity."""
+        rows = self._row(change.entity_id, self._target.schema.names)
+        if rows.num_rows == 0:
+            return None
+        for name, value in change.values.items():
+            place = rows.schema.get_field_index(name)
+            column = pa.array([value])
+            rows = rows.set_column(place, name, column)
+        return rows.to_reader()
+
+    def _row(self, entity_id: str, columns: list[str]) -> pa.Table:
+        """Columns of an entity, as one row or none."""
+        entry = self._target.table.entry
+        storage = self._context.store.storage
+        if entry is None:
+            return self._target.schema.empty_table().select(columns)
+        handle = storage.open(entry)
+        batches = list(probe(storage, handle, entry.row_count, columns, "id", pa.array([entity_id])))
+        return pa.Table.from_batches(batches) if batches else storage.scan(handle, columns, limit=0).read_all()
 
     def truncate(self, _: TruncateStatement) -> int:
         """Remove all rows; returns their number."""

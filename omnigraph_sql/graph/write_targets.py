@@ -94,6 +94,16 @@ def _check_catalog(name: QualifiedName, resolver: NameResolver) -> None:
         raise NotFound(f"there is no catalog `{name[0]}`", what="catalog", name=name[0], hint=f"it is `{database}`")
 
 
+@dataclass(frozen=True)
+class KnownKeys:
+    """The values of the unique columns of a table."""
+
+    changes: int
+    """`WriteTransaction.changes_of` when they were read."""
+    values: Mapping[tuple[str, ...], set[tuple[Any, ...]]]
+    """By the columns of each key."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
     """What a statement runs on."""
@@ -109,6 +119,8 @@ class StatementContext:
     """The keys of the tables that statements have read so far."""
     targets: dict[QualifiedName, tuple[int, WriteTarget]]
     """Tables that take rows, each with the version of the transaction in which it was looked up."""
+    keys: dict[str, KnownKeys]
+    """The keys of tables into which literals are inserted."""
     pin: CatalogPin | None = None
     """The catalog that the names belong to, for pinned sessions."""
 
@@ -184,7 +196,8 @@ class StatementContext:
         _check_catalog(name, resolver)
         place = resolver.default_place if len(name) == 1 else resolver.place(name[-2])
         if place.ref != self.state:
-            where = f"`{place.ref}` is another branch" if place.ref.version is None else f"`{place.ref}` is a past state"
+            is_branch = place.ref.version is None and place.ref.commit is None
+            where = f"`{place.ref}` is {'another branch' if is_branch else 'a past state'}"
             hint = "leave the schema away, or begin the script with USE BRANCH"
             raise BadRequest(f"{where}, and the statement writes to `{self.writes.branch}`", hint=hint)
         return TableLocation(place.schema or DEFAULT_SCHEMA, name[-1], place, resolver.schema_text(place))
@@ -201,8 +214,10 @@ class StatementContext:
             raise NotFound("there is no such table", what="table", name=location.text)
         return replace(location, name=table.name), table
 
-    def target(self, name: QualifiedName) -> WriteTarget:
-        """A table that takes rows."""
+    def target(self, name: QualifiedName, *, may_wait: bool = False) -> WriteTarget:
+        """A table that takes rows. With `may_wait`, rows of earlier inserts may still be missing in it."""
+        if not may_wait:
+            self.writes.flush()
         version, target = self.targets.get(name, (None, None))
         if target is None or version != self.writes.version:
             target = self._target(name)

@@ -58,10 +58,15 @@ class ManifestCoordinator:
                 return newest
         else:
             newest = None
-        opened = self._open(branch, place, None)
-        if newest is not None and _is_rewritten(newest, opened):
-            self._reset()
-        snapshot = self._kept(branch, opened, place) or self._load(branch, opened, place)
+        try:
+            opened = self._open(branch, place, None)
+            if newest is not None and _is_rewritten(newest, opened):
+                self._reset()
+            snapshot = self._kept(branch, opened, place) or self._load(branch, opened, place)
+        except (NotFound, Storage):
+            if self._place(branch).incarnation == place.incarnation:
+                raise
+            return self.fresh(branch)  # deleted while it was read, with its files, and made again
         self._newest[branch] = snapshot
         return snapshot
 
@@ -123,7 +128,10 @@ class ManifestCoordinator:
 
     def _no_branch(self, branch: str) -> NotFound:
         branches = self.branches()
-        hint = did_you_mean(branch, branches) or f"there are {', '.join(branches)}"
+        if branch != MAIN and branch in self.tags():
+            hint = f"`{branch}` is a tag: write `@{branch}` where a state is read, or make a branch from it"
+        else:
+            hint = did_you_mean(branch, branches) or f"there are {', '.join(branches)}"
         return NotFound(f"there is no branch `{branch}`", what="branch", name=branch, hint=hint)
 
     def _load(self, branch: str, opened: ManifestVersion, place: ManifestPlace) -> Snapshot:
@@ -202,7 +210,8 @@ class ManifestCoordinator:
         """A commit that exists."""
         commit = self.find_commit(commit_id)
         if commit is None:
-            hint = "list the commits of the branch"
+            tag = self.tags().get(commit_id)
+            hint = "list the commits of the branch" if tag is None else f"it is a tag of the commit `{tag.graph_commit_id}`"
             raise NotFound(f"there is no commit `{commit_id}`", what="commit", name=commit_id, hint=hint)
         return commit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,6 +39,8 @@ def encode(part: str) -> str:
 
 
 def decode(part: str) -> str:
+    if "%" not in part:
+        return part
     for char, text in reversed(_ENCODED.items()):
         part = part.replace(text, char)
     return part
@@ -78,33 +80,40 @@ def schemas(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     return dict(sorted(by_name.items()))
 
 
-def relations(snapshot: Snapshot) -> Iterator[Relation]:
-    """Tables and views in the order of their keys."""
+def relations(snapshot: Snapshot, schema: str | None = None) -> Iterator[Relation]:
+    """Tables and views in the order of their keys, of all schemas or of one."""
+    within = "" if schema is None else f"{encode(schema)}."
+    tables, views = f"table:{within}", f"view:{within}"
     for key, entry in snapshot.entries.items():
-        if TableKey(key).kind == "table":
-            schema, _, name = TableKey(key).name.partition(".")
-            yield Relation(
-                schema=decode(schema),
-                name=decode(name),
-                kind="table",
-                table_key=key,
-                row_count=entry.row_count,
-                definition=None,
-            )
+        if key.startswith(tables):
+            yield _table(key, entry.row_count)
     for key, defined in sorted(snapshot.definitions.items()):
-        if TableKey(key).kind == "view" and defined.metadata is not None:
-            schema, _, name = TableKey(key).name.partition(".")
-            yield Relation(
-                schema=decode(schema),
-                name=decode(name),
-                kind="view",
-                table_key=key,
-                row_count=None,
-                definition=dict(defined.metadata),
-            )
+        if key.startswith(views) and defined.metadata is not None:
+            yield _view(key, defined.metadata)
 
 
 def relation(snapshot: Snapshot, schema: str, name: str) -> Relation | None:
     """A table or view by name."""
-    keys = (table_key(schema, name), view_key(schema, name))
-    return next((candidate for candidate in relations(snapshot) if candidate.table_key in keys), None)
+    key = table_key(schema, name)
+    entry = snapshot.entries.get(key)
+    if entry is not None:
+        return _table(key, entry.row_count)
+    key = view_key(schema, name)
+    defined = snapshot.definitions.get(key)
+    return None if defined is None or defined.metadata is None else _view(key, defined.metadata)
+
+
+def _table(key: str, row_count: int) -> Relation:
+    schema, name = _parts(key)
+    return Relation(schema=schema, name=name, kind="table", table_key=key, row_count=row_count, definition=None)
+
+
+def _view(key: str, definition: Mapping[str, Any]) -> Relation:
+    schema, name = _parts(key)
+    return Relation(schema=schema, name=name, kind="view", table_key=key, row_count=None, definition=dict(definition))
+
+
+def _parts(key: str) -> tuple[str, str]:
+    """The schema and the name in a key."""
+    schema, _, name = key.partition(":")[2].partition(".")
+    return decode(schema), decode(name)

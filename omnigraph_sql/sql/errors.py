@@ -43,6 +43,9 @@ def error_for_run(text: str) -> BadRequest:
     missing = _PLACEHOLDER.search(text)
     if missing is not None:
         return BadRequest(f"a parameter has no value: {missing[1]}", hint=_GIVE)
+    if "outer_ref(" in text or "(<subquery>) is not yet supported" in text or "expression Exists(" in text:
+        hint = "write it as a join, or run it on DuckDB"
+        return BadRequest("DataFusion cannot run a subquery of this form", hint=hint)
     return BadRequest(f"the statement failed: {_first(text)}")
 
 

@@ -513,8 +513,7 @@ def _relational_tables(snapshot: Snapshot, schema: str) -> dict[str, ResolvedTab
             entry=snapshot.entries.get(relation.table_key),
             relation=relation,
         )
-        for relation in relations(snapshot)
-        if relation.schema == schema
+        for relation in relations(snapshot, schema)
     }
 
 

@@ -69,7 +69,9 @@ def create_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> Scrip
         name = cursor.qualified_name("the name of a schema")
         cursor.end()
         return CreateSchemaStatement(**place, name=name, if_not_exists=exists)
-    what = cursor.word().upper() or "nothing"
+    if cursor.is_done:
+        cursor.fail("TABLE, VIEW, SCHEMA, BRANCH or TAG")
+    what = cursor.word().upper()
     hint = _HINTS.get(what.lower(), "tables, views, schemas, branches and tags can be created")
     raise BadRequest(f"CREATE {what} is not supported", hint=hint)
 
@@ -127,8 +129,10 @@ def _has_names_only(cursor: StatementCursor) -> bool:
 
 def _create_as(cursor: StatementCursor, common: dict[str, Any]) -> CreateTableStatement:
     start = cursor.at
+    if cursor.is_done:
+        cursor.fail("a query")
     cursor.skip_to_end_of_query()
-    query = cursor.between(start, cursor.at) if cursor.at > start else cursor.fail("a query")
+    query = cursor.between(start, cursor.at)
     with_data = True
     if cursor.accept("with"):
         with_data = not cursor.accept("no")
@@ -204,7 +208,9 @@ def drop_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> ScriptS
     """A statement after `drop`."""
     kind = cursor.accept_any("table", "view", "schema")
     if kind is None:
-        what = cursor.word().upper() or "nothing"
+        if cursor.is_done:
+            cursor.fail("TABLE, VIEW, SCHEMA, BRANCH or TAG")
+        what = cursor.word().upper()
         raise BadRequest(f"DROP {what} is not supported", hint="tables, views, schemas, branches and tags can be dropped")
     exists = cursor.accept("if", "exists")
     names = [cursor.qualified_name(f"the name of a {kind}")]
@@ -225,7 +231,9 @@ def alter_statement(cursor: StatementCursor, place: Mapping[str, Any]) -> AlterS
     """A statement after `alter`."""
     kind = cursor.accept_any("table", "view")
     if kind is None:
-        what = cursor.word().upper() or "nothing"
+        if cursor.is_done:
+            cursor.fail("TABLE or VIEW")
+        what = cursor.word().upper()
         raise BadRequest(f"ALTER {what} is not supported", hint="tables can be altered, and views renamed")
     exists = cursor.accept("if", "exists")
     name = cursor.qualified_name(f"the name of a {kind}")

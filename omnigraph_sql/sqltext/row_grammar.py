@@ -53,7 +53,7 @@ def insert_statement(cursor: StatementCursor, place: Mapping[str, Any], prefix: 
     if cursor.word() not in _QUERY:
         cursor.fail("VALUES or a query")
     start = cursor.at
-    cursor.skip_to(("on", "conflict"))
+    cursor.skip_to(("on", "conflict"), "returning")
     query = cursor.between(start, cursor.at)
     return InsertStatement(**common, query=query, by_name=by_name, conflict=_conflict(cursor))
 

@@ -28,9 +28,11 @@ from omnigraph_sql.sqltext.row_grammar import (
 )
 from omnigraph_sql.sqltext.statement_cursor import StatementCursor, position
 from omnigraph_sql.sqltext.text_limits import check_sql
+from omnigraph_sql.sqltext.user_sql import parameter_names
 from omnigraph_sql.sqltext.write_statements import ReadStatement, ScriptStatement, TransactionMark
 
 _READS: Final = ("select", "from", "values", "table", "explain", "show", "describe", "desc", "pivot", "unpivot", "summarize")
+_NO_QUERIES: Final = ("explain", "show", "describe", "desc", "summarize")
 _WRITES: Final = ("insert", "update", "delete", "merge", "truncate", "create", "drop", "alter", "comment", "use")
 _ROWS: Final = ("insert", "update", "delete", "merge")
 _UNSUPPORTED: Final = {
@@ -76,6 +78,25 @@ def script_statements(script: str) -> list[ScriptStatement]:
     if not statements:
         raise BadRequest("there is no statement", hint="write one")
     return statements
+
+
+def view_query(text: str, name: str) -> str:
+    """The query of a view, without a semicolon at its end. Raises for a text that is no query.
+
+    >>> view_query("select 1 as a;", "v")
+    'select 1 as a'
+    """
+    try:
+        statements = script_statements(text)
+    except OmnigraphError as error:
+        raise BadRequest(f"the view `{name}` is no query: {error.message}", hint=error.hint) from None
+    query = statements[0]
+    word = query.text.split(maxsplit=1)[0].lower()
+    if len(statements) > 1 or not isinstance(query, ReadStatement) or word in _NO_QUERIES:
+        raise BadRequest(f"the view `{name}` is no query", hint="define it by one SELECT, VALUES or WITH")
+    if parameter_names(text):
+        raise BadRequest(f"the view `{name}` has parameters", hint="write the values in its query")
+    return query.text if ";" in text else text
 
 
 def _pieces(tokens: Sequence[SqlToken]) -> Iterator[list[SqlToken]]:

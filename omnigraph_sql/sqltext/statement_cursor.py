@@ -135,11 +135,11 @@ class StatementCursor:
         """The text of some tokens."""
         return self._script[self._tokens[start].start : self._tokens[end - 1].end]
 
-    def skip_to(self, words: tuple[str, str]) -> None:
-        """Pass everything up to two words outside all brackets, or up to the end."""
+    def skip_to(self, words: tuple[str, str], *others: str) -> None:
+        """Pass everything up to two words, or one of others, outside all brackets, or up to the end."""
         while True:
-            self._skip(frozenset(words[:1]))
-            if self.is_done or self.has(*words):
+            self._skip(frozenset((words[0], *others)))
+            if self.is_done or self.has(*words) or self.word() in others:
                 return
             self.at += 1
 

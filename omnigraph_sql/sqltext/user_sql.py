@@ -21,14 +21,20 @@ _OPTIONS = ("analyze", "format")
 DIALECTS = {"datafusion": "postgres", "duckdb": "duckdb", "spark": "spark", "postgres": "postgres", "ansi": ""}
 
 
+def check_dialect(dialect: str) -> str:
+    """Return a dialect. Raises if it is unknown."""
+    if dialect not in DIALECTS:
+        hint = did_you_mean(dialect, DIALECTS) or f"there are {', '.join(DIALECTS)}"
+        raise BadRequest(f"there is no dialect `{dialect}`", hint=hint)
+    return dialect
+
+
 def translated_sql(text: str, dialect: str, to: str) -> str:
     """Return a query in the dialect of another engine; one in that dialect is returned unchanged."""
     if dialect == to:
         return text
     check_sql(text)
-    if dialect not in DIALECTS:
-        hint = did_you_mean(dialect, DIALECTS) or f"there are {', '.join(DIALECTS)}"
-        raise BadRequest(f"there is no dialect `{dialect}`", hint=hint)
+    check_dialect(dialect)
     try:
         return sqlglot.transpile(text, read=DIALECTS[dialect] or None, write=DIALECTS[to])[0]
     except RecursionError:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph_compiler import EdgeType, NodeType, Query, entity_id, ir
 from omnigraph_sql import ulid
 from omnigraph_sql.arguments import shown
-from omnigraph_sql.embeddings import Embeddings, fill, outdated_by
+from omnigraph_sql.embeddings import Embeddings, fill
 from omnigraph_sql.errors import BadRequest, PreconditionFailed, ResourceLimit, ValidationFailed
 from omnigraph_sql.manifest.journal import Commit
 from omnigraph_sql.manifest.snapshot import Snapshot
@@ -22,7 +22,7 @@ from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.table_keys import NODE, TableKey
 from omnigraph_sql.writes.checks.pending_graph import PendingGraph, TableDelta, TableRows, distinct, plain
 from omnigraph_sql.writes.checks.validation import check
-from omnigraph_sql.writes.mutation_values import evaluate, rows_table, stored
+from omnigraph_sql.writes.mutation_values import evaluate, outdated_vectors, rows_table, stored
 from omnigraph_sql.writes.operation import (
     Append,
     Delete,
@@ -265,20 +265,10 @@ def _update(staging: MutationStaging, statement: ir.Update, params: Mapping[str,
         for assignment in statement.assignments
     }
     if staging.embeddings is not None:
-        changes |= _outdated(type_, changes)
+        changes |= outdated_vectors(type_, changes)
     for row in _matching(staging, key, condition):
         staging.nodes += 1
         staging.put(key, {**row, **changes}, replaces=True)
-
-
-def _outdated(type_: NodeType | EdgeType, changes: Mapping[str, Any]) -> dict[str, None]:
-    """Vectors whose text changes; they are computed anew when all statements have run.
-
-    Without a text there is nothing to compute: a vector that may be null goes, one that is required stays.
-    """
-    names = outdated_by(type_, changes.keys())
-    vectors = [prop for prop in type_.properties.values() if prop.name in names and prop.embed is not None]
-    return {prop.name: None for prop in vectors if prop.type.nullable or changes[prop.embed.source]}  # type: ignore[union-attr]
 
 
 def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition:

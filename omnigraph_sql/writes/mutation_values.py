@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph_compiler import EdgeType, NodeType, PropType, ir
+from omnigraph_sql.embeddings import outdated_by
 from omnigraph_sql.errors import BadRequest, ResourceLimit
 from omnigraph_sql.storage.columns import blob_column, table_schema
 from omnigraph_sql.writes.value_codec import Complaint, stored_value
@@ -45,6 +46,16 @@ def _refusal(text: str, complaint: Complaint) -> BadRequest | ResourceLimit:
     if excess is not None:
         return ResourceLimit(text, resource=excess.resource, limit=excess.limit, actual=excess.actual)
     return BadRequest(text, hint="write inline data as `base64:<data>`" if complaint.rule == "blob" else None)
+
+
+def outdated_vectors(type_: NodeType | EdgeType, changes: Mapping[str, Any]) -> dict[str, None]:
+    """Vectors whose text changes, as nulls: they are computed anew before the rows are written.
+
+    Without a text there is nothing to compute: a vector that may be null goes, one that is required stays.
+    """
+    names = outdated_by(type_, changes.keys())
+    vectors = [prop for prop in type_.properties.values() if prop.name in names and prop.embed is not None]
+    return {prop.name: None for prop in vectors if prop.type.nullable or changes[prop.embed.source]}  # type: ignore[union-attr]
 
 
 def rows_table(type_: NodeType | EdgeType, rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -29,7 +29,9 @@ from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.manifest.table_rules import TableRules
 from omnigraph_sql.manifest.texts import check_name, check_optional
 from omnigraph_sql.manifest.texts import check_sql as check_sql_text
+from omnigraph_sql.sqltext.script import view_query
 from omnigraph_sql.sqltext.text_limits import check_sql
+from omnigraph_sql.sqltext.user_sql import check_dialect
 from omnigraph_sql.storage.table_names import fnv1a64_hex
 from omnigraph_sql.store.graph_store import GraphStore
 from omnigraph_sql.writes.checks.pending_graph import TableRows
@@ -45,6 +47,7 @@ from omnigraph_sql.writes.operation import (
     Upsert,
 )
 from omnigraph_sql.writes.protocol import execute
+from omnigraph_sql.writes.relational_columns import kept_rows
 from omnigraph_sql.writes.relational_rows import check_keys, fitted_rows, opened_rows
 from omnigraph_sql.writes.transactions import WriteTransaction
 
@@ -348,8 +351,8 @@ class RelationalWriter:
         check_sql(check_sql_text(sql, "sql"), f"the view `{name}`")
         key = view_key(schema, name)
         definition: dict[str, Any] = {
-            "sql": check_sql_text(sql, "sql"),
-            "dialect": check_name(dialect, "dialect"),
+            "sql": view_query(sql, name),
+            "dialect": check_dialect(check_name(dialect, "dialect")),
             "columns": _column_names(columns),
         }
         if check_optional(comment, "comment") is not None:
@@ -462,7 +465,8 @@ class RelationalWriter:
         reads = {table_key(schema, name), view_key(schema, name)}
         with Workspace() as workspace:
             # Spool first: a stream can be read once only, and the steps may run again.
-            incoming = None if data is None else TableRows.put(opened_rows(data), workspace)
+            rows = None if data is None else opened_rows(data)
+            incoming = None if rows is None else TableRows.put(rows if fits else kept_rows(rows), workspace)
 
             def with_rows(snapshot: Snapshot) -> Steps:
                 if incoming is not None and not fits:
@@ -471,8 +475,8 @@ class RelationalWriter:
                 if TableRules.of(wanted).are_enforced and incoming is not None:
                     hint = "write with Graph.execute, or with execute or write of a transaction"
                     raise BadRequest(f"`{schema}.{name}` has constraints, which are checked by SQL only", hint=hint)
-                rows = wanted.empty_table().to_reader() if incoming is None else fitted_rows(incoming.reader(), wanted)
-                return steps(snapshot, TableRows.put(rows, workspace))
+                fitted = wanted.empty_table().to_reader() if incoming is None else fitted_rows(incoming.reader(), wanted)
+                return steps(snapshot, TableRows.put(fitted, workspace))
 
             return self._run(with_rows, reads)
 
@@ -487,9 +491,12 @@ class RelationalWriter:
 
     def _require_free(self, snapshot: Snapshot, schema: str, name: str, besides: Relation | None = None) -> None:
         """Raise if a new name differs from that of another relation in its case only, or is that of a type."""
-        for other in relations(snapshot):
-            same = other.schema == schema and other.name.lower() == name.lower() and other.name != name
-            if same and (besides is None or other.table_key != besides.table_key):
+        for other in relations(snapshot, schema):
+            if (
+                other.name.lower() == name.lower()
+                and other.name != name
+                and (besides is None or other.table_key != besides.table_key)
+            ):
                 text = f"`{schema}.{name}` differs only in its case from the {other.kind} `{schema}.{other.name}`"
                 raise Conflict(text, reason="exists", hint="choose another name: SQL compares names without case")
         if schema != DEFAULT_SCHEMA:

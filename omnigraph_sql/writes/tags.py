@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from omnigraph_sql import ulid
-from omnigraph_sql.errors import Conflict, NotFound, OmnigraphError, Storage, VersionReclaimed
-from omnigraph_sql.manifest.coordinator import MAIN
+from omnigraph_sql.errors import BadRequest, Conflict, NotFound, OmnigraphError, Storage, VersionReclaimed
+from omnigraph_sql.manifest.coordinator import LOCK_BRANCH, MAIN
 from omnigraph_sql.manifest.refs import check_new_tag, check_tag
 from omnigraph_sql.manifest.snapshot import Entry, Snapshot
 from omnigraph_sql.manifest.tags import Tag
@@ -24,6 +24,8 @@ from omnigraph_sql.store.recovery import now_us
 def create_tag(store: GraphStore, name: str, ref: str, *, message: str | None, actor: str | None) -> Tag:
     """Name a state. The name must be free: a tag never moves."""
     name = check_new_tag(name)
+    if name == LOCK_BRANCH:
+        raise BadRequest(f"`{name}` is reserved", hint="choose another name")
     message, actor = check_optional(message, "message"), check_actor(actor)
     state = _origin(store, named_state(store.coordinator, ref))
     with store.locks.hold([branch_lock(state.branch)]):

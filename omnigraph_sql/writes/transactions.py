@@ -8,6 +8,7 @@ transaction began on. If others have changed a table that it wrote or read, it i
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -52,7 +53,7 @@ _MOST_PENDING: Final = 4096
 class _Savepoint:
     """What a transaction has written at a moment."""
 
-    tables: Mapping[str, tuple[SnapshotHandle, int | None, bool]]
+    tables: Mapping[str, tuple[SnapshotHandle, StagedHandle | None, int | None, bool]]
     definitions: Mapping[str, Definition]
     temporary: frozenset[str]
     pending: Mapping[str, tuple[pa.RecordBatch, ...]]
@@ -66,6 +67,10 @@ class _WorkingTable:
     base: SnapshotHandle
     """The version that the write will be committed on."""
     last: SnapshotHandle
+    entry: Entry | None = None
+    """What shows `last`, or an earlier version."""
+    staged: StagedHandle | None = None
+    """A write on `last` that no version shows yet."""
     place: SidecarTable | None = None
     """The fork that the transaction made, if the table is not one of its branch yet."""
     fresh: int | None = 0
@@ -94,6 +99,7 @@ class WriteTransaction:
         self._temporary: set[str] = set()
         self._pending: dict[str, list[pa.RecordBatch]] = {}
         """Rows that are still to be added to tables, so that many small inserts are staged together."""
+        self._changes_of: Counter[str] = Counter()
         self._reads: set[str] = set()
         self._state = "open"
 
@@ -119,6 +125,7 @@ class WriteTransaction:
                 if table.is_dropped or key in hidden:
                     entries.pop(key, None)
                 else:
+                    self._show(table)
                     entries[key] = self._entry(table)
             definitions = dict(self.base.definitions)
             definitions |= {key: change for key, change in self._definitions.items() if key not in hidden}
@@ -131,7 +138,9 @@ class WriteTransaction:
 
     def _entry(self, table: _WorkingTable) -> Entry:
         last = table.last
-        return Entry(
+        if table.entry is not None and table.entry.version == last.version:
+            return table.entry
+        table.entry = Entry(
             table_key=table.key,
             path=last.path,
             version=last.version,
@@ -139,6 +148,7 @@ class WriteTransaction:
             row_count=self.store.storage.count(last),
             transaction_uuid=f"{self.id}-{last.version}",
         )
+        return table.entry
 
     def note_reads(self, keys: Iterable[str]) -> None:
         """Note tables that the transaction has read: its writes rest on them."""
@@ -210,11 +220,16 @@ class WriteTransaction:
             while self._pending:
                 key, batches = next(iter(self._pending.items()))
                 self._write(Append(key, TableRows.of(pa.Table.from_batches(batches))))
+                self._changes_of[key] -= 1  # these rows were counted when they came
                 del self._pending[key]
                 self.version += 1
 
+    def changes_of(self, key: str) -> int:
+        """A number that grows when a table changes, except by rows that are added later."""
+        return self._changes_of[key]
+
     def _savepoint(self) -> _Savepoint:
-        tables = {key: (table.last, table.fresh, table.is_dropped) for key, table in self._tables.items()}
+        tables = {key: (table.last, table.staged, table.fresh, table.is_dropped) for key, table in self._tables.items()}
         pending = {key: tuple(batches) for key, batches in self._pending.items()}
         return _Savepoint(tables, dict(self._definitions), frozenset(self._temporary), pending)
 
@@ -223,22 +238,29 @@ class WriteTransaction:
         self._definitions, self._temporary = dict(before.definitions), set(before.temporary)
         self._pending = {key: list(batches) for key, batches in before.pending.items()}
         for key, table in list(self._tables.items()):
+            self._changes_of[key] += 1
             if key in before.tables:
-                table.last, table.fresh, table.is_dropped = before.tables[key]
+                table.last, table.staged, table.fresh, table.is_dropped = before.tables[key]
             else:
-                table.last, table.is_dropped = table.base, key not in self.base.entries
+                table.last, table.staged, table.is_dropped = table.base, None, key not in self.base.entries
 
     def _write(self, write: TableWrite) -> None:
-        storage = self.store.storage
         table = self._tables.get(write.table_key) or self._begin(write)
         if table.is_dropped:
             assert isinstance(write, CreateTable)
             table.is_dropped = False
-        staged = stage_write(self.store, table.last, write, self.id)
-        table.last = commit_view(storage, table.last, staged, self.id, owns_files=False)
-        table.views.append(table.last)
+        self._show(table)
+        self._changes_of[write.table_key] += 1
+        table.staged = stage_write(self.store, table.last, write, self.id)
         if isinstance(write, Overwrite | CreateTable):
             table.fresh = None
+
+    def _show(self, table: _WorkingTable) -> None:
+        """Make a version of what was staged last. A transaction that reads nothing after its only write needs none."""
+        if table.staged is not None:
+            table.last = commit_view(self.store.storage, table.last, table.staged, self.id, owns_files=False)
+            table.views.append(table.last)
+            table.staged = None
 
     def _begin(self, write: TableWrite) -> _WorkingTable:
         storage = self.store.storage
@@ -293,6 +315,7 @@ class WriteTransaction:
                         key=change.table_key, base=handle, last=handle, fresh=next_row(handle)
                     )
                 table.is_dropped = True
+                self._changes_of[change.table_key] += 1
                 self._temporary.discard(change.table_key)
             case PointerUpdate():
                 text = f"{change.table_key} cannot be taken over from another branch inside a transaction"
@@ -374,7 +397,7 @@ class WriteTransaction:
                 if key in self.base.entries:
                     changes.append(Tombstone(key, self.base.pin(key) + 1))
                 continue
-            write = collapse(self.store.storage, table.base, table.last, self.id, fresh=table.fresh)
+            write = self._collapsed(table)
             if write is None:
                 continue
             staged[key] = write
@@ -385,6 +408,13 @@ class WriteTransaction:
             writes=tuple(StagedBefore(key) for key in staged), reads=reads, result=None, changes=tuple(changes)
         )
         return Attempt(self.base, prepared, staged, operation_id=self.id, places=places, heads=heads)
+
+    def _collapsed(self, table: _WorkingTable) -> StagedHandle | None:
+        """Everything that the transaction wrote to a table as one write; None if it comes to nothing."""
+        if table.staged is not None and table.last is table.base:
+            return replace(table.staged, waited=True)
+        self._show(table)
+        return collapse(self.store.storage, table.base, table.last, self.id, fresh=table.fresh)
 
     def _definition_changes(self) -> Iterator[DefinitionChange]:
         for key, definition in sorted(self._definitions.items()):

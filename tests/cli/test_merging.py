@@ -131,6 +131,8 @@ def test_conflicts_are_coloured_on_a_terminal(divergent: Path) -> None:
         ("d.yaml", "'*': ours\n", 30.0),
         ("d.json", '[{"kind": "DivergentUpdate", "take": "theirs"}]', 20.0),
         ("d.json", '{"Port": "theirs"}', 20.0),
+        ("d.yaml", "{type: Port, id: BEANR, values: {depth: 25.5}}\n", 25.5),
+        ("d.json", '{"type": "Port", "id": "BEANR", "take": "theirs"}', 20.0),
         ("d.jsonl", '{"type": "Port", "id": "BEANR", "values": {"depth": 1.5}}\n\n', 1.5),
         ("decisions", '{"type": "Port", "take": "theirs"}\n{"type": "Port", "id": "BEANR", "take": "ours"}\n', 30.0),
         ("decisions", "theirs\n", 20.0),
@@ -164,6 +166,7 @@ def test_decisions_on_standard_input(divergent: Path) -> None:
         ("d.yaml", "Port: {BEANR: ours, NLRTM: ours}", "there is no conflict"),
         ("d.yaml", b"\xff\xfe", "is not UTF-8"),
         ("missing/d.yaml", None, "does not exist"),
+        ("mine", None, "hint: give ours, theirs, or the path of a file of decisions"),
     ],
 )
 def test_decisions_that_cannot_be_read(divergent: Path, folder: Path, name: str, text: Any, message: str) -> None:
@@ -251,3 +254,48 @@ def test_commits_that_do_not_exist(graph: Path, command: str) -> None:
     assert (result.status, result.out) == (1, "")
     assert "hint: " in result.err
     assert ogsql(command, graph).status == 2
+
+
+@pytest.mark.parametrize("command", ["revert", "cherry-pick"])
+def test_conflicts_of_reverts_and_picks_show_the_rows(graph: Path, command: str) -> None:
+    dredged(graph, 30.0)
+    wrong = history(graph)[0]["graph_commit_id"]
+    dredged(graph, 40.0)
+    before = heads(graph)
+    base, theirs = (30.0, 16.0) if command == "revert" else (16.0, 30.0)
+    images = f"  depth\n    base   {base}\n    ours   40.0\n    theirs {theirs}\n\n"
+    doing, done_ = ("reverting", "reverted") if command == "revert" else ("picking", "picked")
+
+    refused = ogsql(command, graph, wrong, "--quiet")
+    dry = ogsql(command, graph, wrong, "--quiet", "--dry-run")
+    as_json = ogsql(command, graph, wrong, "--quiet", "--json")
+    (conflict,) = as_json.document["conflicts"]
+
+    assert (refused.status, dry.status, dry.err, as_json.status) == (5, 5, "", 5)
+    assert refused.out.endswith(images)
+    assert refused.err.endswith("hint: decide them with --resolve, or look at them again with --dry-run\n")
+    assert dry.out == f"{refused.out}{wrong} cannot be {done_} on main: 1 conflict\n"
+    assert as_json.document["error"].startswith(f"{doing} `{wrong}` on `main` met 1 conflict")
+    assert [conflict[side]["depth"] for side in ("base", "ours", "theirs")] == [base, 40.0, theirs]
+    assert heads(graph) == before
+
+
+def test_dry_runs_of_reverts_picks_and_restores_change_nothing(graph: Path) -> None:
+    first = history(graph)[0]["graph_commit_id"]
+    branched(graph)
+    dredged(graph, 30.0)
+    before = heads(graph)
+    changed = "type  kind  inserted  updated  deleted\nPort  node         0        1        0\n\n"
+
+    for command, state, line in (
+        ("revert", before["main"], f"{before['main']} can be reverted on main"),
+        ("restore", first, f"{first} can be restored on main"),
+        ("restore", "main", None),
+        ("cherry-pick", before["main"], None),
+    ):
+        result = ogsql(command, graph, state, "--dry-run", "--quiet")
+        nothing = f"main has the changes of {state} already: nothing to do\n"
+        assert (result.status, result.err) == (0, "")
+        assert result.out == (nothing if line is None else f"{changed}{line}\n")
+    assert done(ogsql("restore", graph, first, "--dry-run", "--json", "--quiet")).document["commit"] is None
+    assert heads(graph) == before

@@ -36,7 +36,7 @@ def test_the_200th_commit_costs_what_the_10th_did(tmp_path: Path, golden: Golden
 
     busy = [number for number, each in enumerate(costs) if each != costs[9]]
     golden(f"history_{kind}", {"10th": costs[9], "200th": costs[199]})
-    assert {tuple(without_upkeep(each).items()) for each in costs[1:]} == {tuple(costs[9].items())}
+    assert {tuple(without_upkeep(each).items()) for each in costs[1:]} == {tuple(without_upkeep(costs[9]).items())}
     assert len(busy) < 200 / 8, f"upkeep in {busy}"
 
 

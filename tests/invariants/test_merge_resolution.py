@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -341,6 +343,15 @@ REFUSED: dict[str, tuple[Any, str]] = {
         [{"take": "ours"}, {"type": "Person", "id": "a", "values": {"spot": [1]}}],
         "Person.spot",
     ),
+    "half a character": ([{"take": "ours"}, {"type": "Person", "id": "a", "values": {"nick": "\ud800"}}], "Person.nick"),
+    "half a character in a list": (
+        [{"take": "ours"}, {"type": "Person", "id": "a", "values": {"tags": ["x", "\ud800"]}}],
+        "Person.tags",
+    ),
+    "a table whose structures have nulls": (
+        pa.Table.from_pylist([{"id": "a", "values": {"age": 1}}, {"id": "b", "values": {"nick": "x"}}]),
+        "decision 1 has nulls (nick)",
+    ),
     "a null in a list": ([{"take": "ours"}, {"type": "Person", "id": "a", "values": {"tags": [None]}}], "Person.tags"),
     "values for a row that its side does not have": (
         [{"take": "ours"}, {"type": "Note", "id": "c", "take": "theirs", "values": {"text": "x"}}],
@@ -412,3 +423,142 @@ def test_decisions_about_reverts_and_picks(place: Place, replay: str, which: str
     theirs = 20 if replay == "revert" else 50
     assert shown(graph)["Person", "dee"]["age"] == (60 if which == "ours" else theirs)
     assert (("Person", "new") in shown(graph)) == (replay == "cherry_pick")
+
+
+def test_dry_runs_of_reverts_picks_and_restores(place: Place) -> None:
+    graph = founded(place / "g")
+    first = graph.commits()[0].graph_commit_id
+    put(graph, "main", node("Person", "dee", age=50))
+    commit = graph.commits()[0].graph_commit_id
+    put(graph, "main", node("Person", "dee", age=60))
+    before = fingerprint(place / "g")
+
+    (met,) = graph.revert(commit, dry_run=True).conflicts
+    assert met.ours is not None
+    assert met.theirs is not None
+    assert (met.kind, met.id, met.ours["age"], met.theirs["age"]) == ("DivergentUpdate", "dee", 60, 20)
+    assert graph.revert(commit, dry_run=True, resolve="theirs").resolved == 1
+    assert graph.cherry_pick(commit, dry_run=True).outcome == "conflicts"
+    assert graph.cherry_pick(graph.commits()[0].graph_commit_id, dry_run=True).outcome == "already_up_to_date"
+    restored = graph.restore(first, dry_run=True)
+    assert (restored.outcome, restored.commit, restored.changes["node:Person"].updates) == ("merged", None, 1)
+    assert graph.restore("main", dry_run=True).outcome == "already_up_to_date"
+    assert fingerprint(place / "g") == before
+
+
+@pytest.mark.parametrize("operation", ["merge", "revert", "cherry_pick", "restore"])
+def test_dry_runs_make_the_checks(place: Place, operation: str) -> None:
+    graph = founded(place / "g")
+    first = graph.commits()[0].graph_commit_id
+    graph.create_branch("draft")
+    put(graph, "draft", node("Person", "new"))
+    put(graph, "main", node("Person", "other"))
+    state = {
+        "merge": "draft",
+        "revert": graph.commits()[0].graph_commit_id,
+        "cherry_pick": graph.commits("draft")[0].graph_commit_id,
+        "restore": first,
+    }[operation]
+    run = getattr(graph, operation)
+    before = fingerprint(place / "g")
+
+    failing = {"other": "select id from Person where id = 'other'", "new": "select id from Person where id = 'new'"}
+    wanted = {"nobody": "select 1 as missing where (select count(*) from Person where id in ('other', 'new')) = 0"}
+    for checks in (failing, wanted):
+        fails = (checks is wanted) == (operation in ("revert", "restore"))
+        if fails:
+            with pytest.raises(errors.DataTestFailed, match="nothing was published"):
+                run(state, dry_run=True, checks=checks)
+        else:
+            assert run(state, dry_run=True, checks=checks).outcome == "merged"
+    assert fingerprint(place / "g") == before
+
+
+def test_a_single_decision_needs_no_list(place: Place) -> None:
+    graph = founded(place / "g")
+    graph.create_branch("draft")
+    put(graph, "draft", node("Person", "a", age=1))
+    put(graph, "main", node("Person", "a", age=2))
+
+    assert graph.merge("draft", resolve={"type": "Person", "id": "a", "take": "theirs"}).resolved == 1
+    assert shown(graph)["Person", "a"]["age"] == 1
+
+
+def test_a_data_frame_gives_each_row_its_own_values(place: Place) -> None:
+    """A table of Arrow would give all rows one structure, and the other values of each row would be lost."""
+    pandas = pytest.importorskip("pandas")
+    graph = torn(place / "g")
+    frame = pandas.DataFrame(
+        [
+            {"take": "theirs"},
+            {"type": "Person", "id": "a", "values": {"age": 70}},
+            {"type": "Person", "id": "b", "values": {"nick": None}},
+            {"type": "Person", "id": "c", "values": '{"nick": "text"}'},
+        ]
+    )
+    graph.merge("draft", resolve=frame)
+
+    people = {name: shown(graph)["Person", name] for name in NAMES}
+    assert [(people[name]["age"], people[name].get("nick")) for name in NAMES] == [(70, "ours"), (2, None), (2, "text")]
+
+
+class LengthEmbedder:
+    """Computes unit vectors that tell texts of different lengths apart."""
+
+    provider, model = "own", "lengths"
+
+    def __init__(self) -> None:
+        self.texts: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str], *, dimension: int, role: str = "document") -> np.ndarray[Any, Any]:  # noqa: ARG002
+        self.texts.append(list(texts))
+        return np.eye(dimension, dtype=np.float32)[[len(text) % dimension for text in texts]]
+
+
+PAGES = """
+node Page { slug: String @key  title: String  summary: String?  views: I32?
+  title_vector: Vector(3) @embed(title)  summary_vector: Vector(3)? @embed(summary) }
+"""
+
+
+def torn_pages(place: Place, embedder: LengthEmbedder) -> og.Graph:
+    graph = og.init(place / "g", PAGES, embedder=embedder)
+    put(graph, "main", *(node_of("Page", name, "base", "base") for name in NAMES))
+    graph.create_branch("draft")
+    put(graph, "draft", *(node_of("Page", name, "theirs", "theirs") for name in NAMES))
+    put(graph, "main", *(node_of("Page", name, "ours", "ours") for name in NAMES))
+    embedder.texts.clear()
+    return graph
+
+
+def node_of(kind: str, slug: str, title: str, summary: str) -> str:
+    return json.dumps({"type": kind, "data": {"slug": slug, "title": title, "summary": summary}})
+
+
+def test_vectors_of_given_texts_are_computed(place: Place) -> None:
+    embedder = LengthEmbedder()
+    graph = torn_pages(place, embedder)
+    decisions = [
+        {"take": "theirs"},
+        {"type": "Page", "id": "a", "values": {"title": "a longer title", "summary": None}},
+        {"type": "Page", "id": "b", "values": {"summary": "a long summary", "summary_vector": [7.0, 7.0, 7.0]}},
+        {"type": "Page", "id": "c", "take": "theirs", "values": {"views": 3}},
+    ]
+
+    assert graph.merge("draft", resolve=decisions, dry_run=True).resolved == len(NAMES)
+    assert embedder.texts == [], "a dry run asked the provider"
+    graph.merge("draft", resolve=decisions)
+
+    assert embedder.texts == [["a longer title"]]
+    pages = {name: shown(graph)["Page", name] for name in NAMES}
+    assert [pages[name]["title_vector"].index(1.0) for name in NAMES] == [len("a longer title") % 3, 1, 0]
+    assert [pages[name].get("summary_vector") for name in NAMES] == [None, [7.0, 7.0, 7.0], [1.0, 0.0, 0.0]]
+
+
+def test_vectors_of_given_texts_stay_where_embedding_is_off(place: Place) -> None:
+    torn_pages(place, LengthEmbedder())
+    graph = og.connect(place / "g", embed="off")
+    graph.merge("draft", resolve=[{"take": "ours"}, {"type": "Page", "id": "a", "values": {"title": "a longer title"}}])
+
+    page = shown(graph)["Page", "a"]
+    assert (page["title"], page["title_vector"]) == ("a longer title", [0.0, 1.0, 0.0])

@@ -92,6 +92,7 @@ def test_a_tag_never_moves(tmp_path: Place) -> None:
     [
         *("", " ", "a b", "main@3", "@v1", "v1@2", "a//b", ".", "..", "a/./b", "x.lock", "v$1", "a:b", "x" * 201, "é" * 30),
         *("01M7TX5C783FWMVW3QNZDABCS3", "01m7tx5c783fwmvw3qnzdabcs3", "unreadable-0123456789abcdef"),
+        "__schema_apply_lock__",
     ],
 )
 def test_names_that_could_be_something_else_are_refused(tmp_path: Place, name: str) -> None:
@@ -116,6 +117,20 @@ def test_a_name_is_a_branch_or_a_tag(tmp_path: Place) -> None:
         graph.create_branch("v1")
     assert taken.value.reason == "name_taken"
     assert (graph.branches(), [tag.name for tag in graph.tags()]) == (["draft", "main"], ["v1"])
+
+
+def test_the_name_of_a_tag_where_only_a_branch_or_a_commit_will_do(tmp_path: Place) -> None:
+    graph = seeded(tmp_path / "g")
+    tag = graph.tag("v1")
+
+    for write in (lambda: graph.merge("v1"), lambda: graph.commits("v1"), lambda: graph.sql("select 1 as n", branch="v1")):
+        with pytest.raises(errors.NotFound, match="there is no branch `v1`") as refused:
+            write()
+        assert "`v1` is a tag: write `@v1`" in str(refused.value.hint)
+    for read in (lambda: graph.commit("v1"), lambda: graph.revert("v1"), lambda: graph.commit_changes("v1")):
+        with pytest.raises(errors.NotFound, match="there is no commit `v1`") as refused:
+            read()
+        assert refused.value.hint == f"it is a tag of the commit `{tag.graph_commit_id}`"
 
 
 def test_a_tag_that_is_not_there_cannot_be_deleted_or_read(tmp_path: Place) -> None:
@@ -660,6 +675,35 @@ def test_a_tag_that_is_made_while_its_branch_goes_stays_readable(tmp_path: Place
     for handle in (graph, og.connect(root)):
         assert handle.branches() == ["main"]
         assert [rows(handle, commit=tag.name) for tag in handle.tags()] == ([] if leases else [before])
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_branch_that_goes_while_it_is_read_is_not_there(
+    tmp_path: Place, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    root = tmp_path / "g"
+    graph = seeded(root)
+    graph.create_branch("draft")
+    add(graph, "one", branch="draft")
+    other = og.connect(root)
+
+    def gone(*_: Any) -> Any:
+        graph.delete_branch("draft")
+        if again:
+            graph.create_branch("draft")
+        patch.undo()
+        raise errors.Storage("draft lacks a file", storage_class="permanent")
+
+    coordinator = store_of(other).coordinator
+    coordinator.forget("draft")
+    with monkeypatch.context() as patch:
+        patch.setattr(coordinator, "_load", gone)
+        if again:
+            assert rows(other, "draft") == rows(graph)
+        else:
+            with pytest.raises(errors.NotFound, match="there is no branch `draft`"):
+                other.tag("d1", "draft")
+    assert graph.tags() == []
 
 
 # Branches from any state ---------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def _sources(draw: st.DrawFn) -> tuple[str, list[str]]:
 def _condition(draw: st.DrawFn, columns: list[str], params: dict[str, Any], depth: int) -> str:
     if depth and draw(st.booleans()):
         left, right = (draw(_condition(columns, params, depth - 1)) for _ in range(2))
-        return draw(st.sampled_from([f"({left} and {right})", f"({left} or {right})", f"not ({left})"]))
+        return draw(st.sampled_from([f"({left} and {right})", f"({left} or {right})", f"not ({left} or {right})"]))
     column = draw(st.sampled_from(columns))
     name = column.split('"')[1]
     if name == "active":

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from omnigraph_sql.cli import output
 from omnigraph_sql.cli.confirm import confirm
@@ -28,8 +27,9 @@ _CHANGES = (
     TableColumn("updated", right=True),
     TableColumn("deleted", right=True),
 )
-_DONE = {"fast_forward": "merged {0} into {1} (fast forward)", "merged": "merged {0} into {1}"}
-_WOULD = {"fast_forward": "{0} can be merged into {1} (fast forward)", "merged": "{0} can be merged into {1}"}
+_MERGED = ("merged", "into")
+_REPLAYED = {"revert": ("reverted", "on"), "cherry_pick": ("picked", "on")}
+_RESTORED = ("restored", "on")
 
 
 def run(options: BranchMergeOptions) -> int:
@@ -51,31 +51,27 @@ def run(options: BranchMergeOptions) -> int:
                 resolve=resolve,
             )
 
-        if options.dry_run:
-            return _shown(graph, merge(dry_run=True), as_json=options.as_json)
-        return _applied(
-            graph, lambda: merge(dry_run=False), _DONE, as_json=options.as_json, images=lambda: merge(dry_run=True)
-        )
+        return _run(graph, merge, _MERGED, is_dry=options.dry_run, as_json=options.as_json)
 
 
 def replay(kind: Literal["revert", "cherry_pick"], options: ReplayOptions) -> int:
     """Take a commit back, or apply it to another branch."""
     uri, commit = graph_and_word(options.words, options.store, "COMMIT")
     resolve = read_decisions(options.resolve)
-    verb = "reverted" if kind == "revert" else "picked"
     with writing(uri, branch=options.branch, actor=options.actor, quiet=options.quiet) as graph:
 
-        def apply() -> MergeResult:
+        def apply(*, dry_run: bool) -> MergeResult:
             method = graph.revert if kind == "revert" else graph.cherry_pick
             return method(
                 commit,
                 branch=options.branch,
                 message=options.message,
                 granularity=_granularity(by_column=options.by_column),
+                dry_run=dry_run,
                 resolve=resolve,
             )
 
-        return _applied(graph, apply, {"merged": f"{verb} {{0}} on {{1}}"}, as_json=options.as_json)
+        return _run(graph, apply, _REPLAYED[kind], is_dry=options.dry_run, as_json=options.as_json)
 
 
 def restore(options: RestoreOptions) -> int:
@@ -83,63 +79,64 @@ def restore(options: RestoreOptions) -> int:
     uri, ref = graph_and_word(options.words, options.store, "REF")
     with writing(uri, branch=options.branch, actor=options.actor, quiet=options.quiet) as graph:
 
-        def apply() -> MergeResult:
+        def apply(*, dry_run: bool) -> MergeResult:
             return graph.restore(  # inline-commit-ok: a state of the graph
-                ref, branch=options.branch, message=options.message
+                ref, branch=options.branch, message=options.message, dry_run=dry_run
             )
 
-        return _applied(graph, apply, {"merged": "restored {0} on {1}"}, as_json=options.as_json)
+        return _run(graph, apply, _RESTORED, is_dry=options.dry_run, as_json=options.as_json)
 
 
 def _granularity(*, by_column: bool) -> Literal["row", "column"]:
     return "column" if by_column else "row"
 
 
-def _applied(
-    graph: Graph,
-    apply: Callable[[], MergeResult],
-    texts: dict[str, str],
-    *,
-    as_json: bool,
-    images: Callable[[], MergeResult] | None = None,
-) -> int:
-    """Apply a change and report it. With conflicts, these are printed and the exit status is that of their error."""
+class _Apply(Protocol):
+    """A change of a branch."""
+
+    def __call__(self, *, dry_run: bool) -> MergeResult: ...
+
+
+def _run(graph: Graph, apply: _Apply, words: tuple[str, str], *, is_dry: bool, as_json: bool) -> int:
+    """Apply a change and report it, or what it would do. With conflicts the exit status is that of their error."""
+    if is_dry:
+        return _shown(graph, apply(dry_run=True), words, as_json=as_json)
     try:
-        result = apply()
+        result = apply(dry_run=False)
     except MergeConflicts as error:
         # The error names rows; a dry run has their values as well, unless others settled the conflicts meanwhile.
-        conflicts = (images().conflicts if images is not None else ()) or tuple(error.conflicts)
+        conflicts = apply(dry_run=True).conflicts or tuple(error.conflicts)
         if as_json:
             output.write_json(error_document(error) | {"conflicts": [conflict_document(entry) for entry in conflicts]})
         else:
             write_conflicts(conflicts)
-            if images is None:
-                hint = "decide them with --resolve"
-            else:
-                hint = "decide them with --resolve, or look at them again with --dry-run"
+            hint = "decide them with --resolve, or look at them again with --dry-run"
             number = count(len(conflicts), "conflict")
             output.write_styled([[("error", "error"), ("bold", f": {number}: nothing was changed")]], sys.stderr)
             output.write_styled([[("help", "hint"), ("source", f": {hint}")]], sys.stderr)
         return error.exit_code
-    _report(graph, result, texts, as_json=as_json)
+    verb, into = words
+    _report(graph, result, f"{verb} {result.source} {into} {result.target}", as_json=as_json)
     return 0
 
 
-def _shown(graph: Graph, result: MergeResult, *, as_json: bool) -> int:
-    """Report what a merge would do."""
+def _shown(graph: Graph, result: MergeResult, words: tuple[str, str], *, as_json: bool) -> int:
+    """Report what a change would do."""
     status = MergeConflicts.exit_code if result.conflicts else 0
     if as_json:
         output.write_json(_document(graph, result))
         return status
     write_conflicts(result.conflicts)
+    verb, into = words
     if result.conflicts:
-        output.write(f"{result.source} cannot be merged into {result.target}: {count(len(result.conflicts), 'conflict')}\n")
+        number = count(len(result.conflicts), "conflict")
+        output.write(f"{result.source} cannot be {verb} {into} {result.target}: {number}\n")
         return status
-    _report(graph, result, _WOULD, as_json=False)
+    _report(graph, result, f"{result.source} can be {verb} {into} {result.target}", as_json=False)
     return status
 
 
-def _report(graph: Graph, result: MergeResult, texts: dict[str, str], *, as_json: bool) -> None:
+def _report(graph: Graph, result: MergeResult, line: str, *, as_json: bool) -> None:
     for warning in result.warnings:
         output.write_styled(warning_lines(warning), sys.stderr)
     if as_json:
@@ -149,7 +146,7 @@ def _report(graph: Graph, result: MergeResult, texts: dict[str, str], *, as_json
         output.write(f"{result.target} has the changes of {result.source} already: nothing to do\n")
     else:
         _write_changes(result)
-        output.write(texts.get(result.outcome, texts["merged"]).format(result.source, result.target) + "\n")
+        output.write(line + (" (fast forward)\n" if result.outcome == "fast_forward" else "\n"))
     if result.resolved:
         output.write(f"decided {count(result.resolved, 'conflict')}\n")
     if result.commit is not None:

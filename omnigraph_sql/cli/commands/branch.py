@@ -10,6 +10,7 @@ from omnigraph_sql.cli.arguments import takes
 from omnigraph_sql.cli.options import (
     branch_option,
     columns_option,
+    dry_run_option,
     graph_target,
     json_option,
     message_option,
@@ -89,7 +90,7 @@ class BranchMergeOptions:
 @graph_target(then="SOURCE")
 @branch_option("The branch to merge into.", writes=True, option="--into", parameter="into")
 @click.option("--delete-branch", is_flag=True, help="Delete SOURCE afterwards.")
-@click.option("--dry-run", is_flag=True, help="Only show what would change, and the conflicts.")
+@dry_run_option
 @columns_option
 @resolve_option
 @message_option

@@ -41,7 +41,7 @@ class DiffOptions:
 def diff(options: DiffOptions) -> int:
     """Show what was inserted, updated and deleted between two states of the graph URI.
 
-    START and END are branches, BRANCH@VERSION or the ids of commits.
+    START and END are branches, BRANCH@VERSION, tags or the ids of commits.
     """
     from omnigraph_sql.cli.actions import diff as differences
 

@@ -29,7 +29,7 @@ class ExportOptions:
 @graph_target()
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
 @branch_option("The branch to export.")
-@click.option("--snapshot", metavar="ID", help="Export the graph as it was at a commit.")
+@click.option("--snapshot", metavar="ID", help="Export the graph as it was at a commit or tag.")
 @click.option(
     "--at-version", "version", type=click.IntRange(min=1), metavar="N", help="Export an earlier version of the branch."
 )

@@ -10,6 +10,7 @@ from omnigraph_sql.cli.arguments import takes
 from omnigraph_sql.cli.options import (
     branch_option,
     columns_option,
+    dry_run_option,
     graph_target,
     json_option,
     message_option,
@@ -25,6 +26,7 @@ class ReplayOptions:
     words: tuple[str, ...]
     store: str | None
     branch: str
+    dry_run: bool
     by_column: bool
     resolve: str | None
     message: str | None
@@ -36,6 +38,7 @@ class ReplayOptions:
 @click.command("revert")
 @graph_target(then="COMMIT")
 @branch_option("The branch that gets the inverse of the commit.", writes=True)
+@dry_run_option
 @columns_option
 @resolve_option
 @message_option
@@ -46,7 +49,7 @@ def revert(options: ReplayOptions) -> int:
     """Take the commit COMMIT of the graph URI back.
 
     The inverse of its changes becomes a commit of its own. Later changes stay; where they are in the way, there are
-    conflicts, nothing is changed, and the exit status is 5.
+    conflicts, nothing is changed, they are printed, and the exit status is 5; so it is with --dry-run.
     """
     from omnigraph_sql.cli.actions import merge as merging
 
@@ -56,6 +59,7 @@ def revert(options: ReplayOptions) -> int:
 @click.command("cherry-pick")
 @graph_target(then="COMMIT")
 @branch_option("The branch that gets the changes of the commit.", writes=True)
+@dry_run_option
 @columns_option
 @resolve_option
 @message_option
@@ -65,7 +69,8 @@ def revert(options: ReplayOptions) -> int:
 def cherry_pick(options: ReplayOptions) -> int:
     """Apply the changes of the commit COMMIT to a branch of the graph URI.
 
-    The commit may be on any branch. With conflicts nothing is changed, and the exit status is 5.
+    The commit may be on any branch. With conflicts nothing is changed, they are printed, and the exit status is 5; so it is
+    with --dry-run.
     """
     from omnigraph_sql.cli.actions import merge as merging
 
@@ -79,6 +84,7 @@ class RestoreOptions:
     words: tuple[str, ...]
     store: str | None
     branch: str
+    dry_run: bool
     message: str | None
     actor: str | None
     quiet: bool
@@ -88,6 +94,7 @@ class RestoreOptions:
 @click.command("restore")
 @graph_target(then="REF")
 @branch_option("The branch that gets the rows.", writes=True)
+@dry_run_option
 @message_option
 @write_options
 @json_option()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion.catalog import CatalogProvider, SchemaProvider
 
@@ -11,6 +12,7 @@ from omnigraph_sql.engines.datafusion.foreign import provider_of
 from omnigraph_sql.engines.datafusion.foreign_provider import as_provider
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.foreign.predicate_evaluation import ENGINE_FILTERS
+from omnigraph_sql.lazy_dataset import Batches, LazyDataset, LazyScan
 from omnigraph_sql.sql.errors import READS_ONLY
 from omnigraph_sql.sql.information_schema import SCHEMA, InformationTables
 from omnigraph_sql.sql.refs import SchemaRef
@@ -37,6 +39,19 @@ class CatalogSession(Protocol):
 
     def view(self, place: SchemaRef, table: ResolvedTable) -> Any:
         """Return a view as a table provider."""
+
+
+def dataset_of(rows: pa.Table) -> pads.Dataset:
+    """Rows in memory as DataFusion reads them: in one part at least, because it cannot sort none."""
+    return pads.dataset(rows) if rows.num_rows else _NoRows(rows.schema)
+
+
+class _NoRows(LazyDataset):
+    """Columns without rows."""
+
+    def batches(self, _scan: LazyScan) -> Batches:
+        """No rows."""
+        return iter(())
 
 
 class _Fixed(SchemaProvider):
@@ -105,7 +120,7 @@ class InformationSchema(_Fixed):
         if not self.table_exist(name):
             self._resolver.fail(unknown_name("table", name, self._information.names))
             return None
-        return pads.dataset(self._information.table(name))
+        return dataset_of(self._information.table(name))
 
 
 class GraphSchemaProvider(_Fixed):

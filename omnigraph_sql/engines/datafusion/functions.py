@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 from datafusion import SessionContext, udf, udtf
 from datafusion.expr import Placeholder
 
 from omnigraph_sql.engines.datafusion.bounded_functions import register_bounded
-from omnigraph_sql.engines.datafusion.catalog import CatalogSession
+from omnigraph_sql.engines.datafusion.catalog import CatalogSession, dataset_of
 from omnigraph_sql.engines.datafusion.off_thread import run_off_thread
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.sql.functions import FUNCTIONS, SCALARS, ScalarFunction, TableFunction
@@ -47,7 +46,7 @@ def _table_call(session: CatalogSession, function: TableFunction) -> Callable[..
             resolver.confirm()
             values = [_value(resolver, function, number, argument) for number, argument in enumerate(arguments, 1)]
             rows = run_off_thread(lambda: function.rows(resolver, values))
-            return pads.dataset(rows) if isinstance(rows, pa.Table) else rows
+            return dataset_of(rows) if isinstance(rows, pa.Table) else rows
         except OmnigraphError as error:
             resolver.fail(error)
             raise

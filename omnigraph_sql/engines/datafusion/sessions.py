@@ -16,6 +16,7 @@ from omnigraph_sql.engines.datafusion.foreign_files import SUBDIRECTORIES, forge
 from omnigraph_sql.engines.datafusion.foreign_plans import inner_plan, scan_limits
 from omnigraph_sql.engines.datafusion.functions import register_functions
 from omnigraph_sql.engines.datafusion.off_thread import run_off_thread
+from omnigraph_sql.engines.datafusion.pushed_limits import may_limit, pushes_limit, spread_rows
 from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.manifest.snapshot import Snapshot
 from omnigraph_sql.runtime.execution import Execution, RunClock, RunSettings
@@ -25,6 +26,7 @@ from omnigraph_sql.sql.refs import SchemaRef, StateRef
 from omnigraph_sql.sql.resolver import NameResolver, ResolvedTable, SqlSource, resolver_of, unknown_name
 from omnigraph_sql.sql.signatures import statement_params
 from omnigraph_sql.sql.statement import parameter_scalar
+from omnigraph_sql.sqltext.datafusion_text import datafusion_text
 from omnigraph_sql.sqltext.parameter_limits import check_parameters
 from omnigraph_sql.sqltext.text_limits import MOST_VIEWS, check_sql, too_many_views
 from omnigraph_sql.sqltext.user_sql import is_sampled, state_written, translated_sql
@@ -53,6 +55,8 @@ class AttachedGraph:
         self.resolver.reading.is_own_session = collects_errors
         self._depth = 0
         self._views = 0
+        self.may_limit = False
+        """True if a view of the statement may have a limit."""
         self._inner: dict[tuple[SchemaRef, str | None], tuple[SessionContext, _ViewSession]] = {}
         # DataFusion compares the names of catalogs with their case, so it gets the usual spellings.
         for name in dict.fromkeys((alias, alias.lower(), alias.upper(), alias.capitalize())):
@@ -60,12 +64,20 @@ class AttachedGraph:
         for prefix in prefixes:
             register_functions(context, self, prefix)
 
+    def read_from(self, source: SqlSource) -> None:
+        """Show what another source of the same graph shows from now on."""
+        self.resolver = resolver_of(source, self.resolver.default_state)
+
     def renew(self, params: Mapping[str, Any] | None = None, states: dict[StateRef, Snapshot] | None = None) -> NameResolver:
         """Start a new statement: forget all resolved names; `states` has snapshots to use."""
-        self._views = 0
+        self._views, self.may_limit = 0, False
         self.resolver = resolver_of(self.resolver.source, self.resolver.default_state, params, states)
         self.resolver.reading.is_own_session = self.collects_errors
         return self.resolver
+
+    def forget_views(self) -> None:
+        """Count the views anew: the statement is planned once more."""
+        self._views = 0
 
     def view(self, place: SchemaRef, table: ResolvedTable) -> Any:
         """Return a view as a table provider; the names in it are resolved relative to its own schema."""
@@ -79,14 +91,16 @@ class AttachedGraph:
         if self._views > MOST_VIEWS and self.collects_errors:
             raise too_many_views(self._views)
         check_sql(definition["sql"], f"the view `{table.name}`")
-        text = bounded_sql(translated_sql(definition["sql"], definition["dialect"], "datafusion"))
+        text = bounded_sql(datafusion_text(translated_sql(definition["sql"], definition["dialect"], "datafusion")))
+        self.may_limit |= may_limit(text)
         inner, view_session = self._inside(place, definition)
-        view_session.resolver.growth = growth(text)
+        resolver = view_session.resolver
+        resolver.growth = growth(text)
         self._depth += 1
         try:
             return run_off_thread(lambda: inner.sql_with_options(text, _READS)).into_view()
         except Exception as error:
-            reason = view_session.resolver.reason()
+            reason = resolver.reason()
             if reason is not None:
                 raise reason from None
             raise statement_error(f"the view `{table.name}`: {error}", text) from error
@@ -132,6 +146,7 @@ class GraphContext(SessionContext):
         self._memory = memory
         self.graph = AttachedGraph(self, source, resolver.database, default_state, collects_errors=True)
         self._planning = threading.RLock()
+        self._spreads = True
 
     def sql(
         self,
@@ -235,7 +250,7 @@ class GraphContext(SessionContext):
                 resolver.reading.follow(execution)
             resolver.growth = growth(text)
             try:
-                frame = super().sql(bounded_sql(text), options=_READS, param_values=values)
+                frame = self._framed(bounded_sql(datafusion_text(text)), values)
                 if resolver.reading.is_remote:
                     resolver.reading.limits = scan_limits(inner_plan(self, frame), resolver.source.foreign)
                 return frame
@@ -247,11 +262,25 @@ class GraphContext(SessionContext):
                     raise reason from None
                 catalog = _CATALOG.search(str(error))
                 if catalog is not None and catalog[1] not in self.catalog_names():
-                    raise unknown_name("catalog", catalog[1], self.catalog_names()) from None
+                    names = {name.lower(): name for name in sorted(self.catalog_names())}
+                    raise unknown_name("catalog", catalog[1], list(names.values())) from None
                 state = state_written(text)
                 if state is not None:
                     resolver.find(resolver.default_place, state)  # raises an error that says what to write
                 raise statement_error(str(error), text, resolver) from error
+
+    def _framed(self, text: str, values: dict[str, Any]) -> DataFrame:
+        """Plan a text; once more without spreading rows over threads if a limit reaches a scan."""
+        if not self._spreads:
+            spread_rows(self, on=True)
+            self._spreads = True
+        frame = super().sql(text, options=_READS, param_values=dict(values))
+        if (self.graph.may_limit or may_limit(text)) and pushes_limit(frame):
+            spread_rows(self, on=False)
+            self._spreads = False
+            self.graph.forget_views()
+            frame = super().sql(text, options=_READS, param_values=dict(values))
+        return frame
 
 
 def _comes_from_resolver(text: str) -> bool:

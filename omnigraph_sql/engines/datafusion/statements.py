@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 from datafusion import DataFrame
 
-from omnigraph_sql.caches import LruCache, Pool
+from omnigraph_sql.caches import LruCache, Pool, SharedPools
 from omnigraph_sql.engines.datafusion.bounded_functions import column_name
 from omnigraph_sql.engines.datafusion.foreign_plans import is_explained, with_remote_sql
 from omnigraph_sql.engines.datafusion.rows import DataFusionRows
@@ -22,7 +22,7 @@ from omnigraph_sql.runtime.execution import Execution, RunClock, RunSettings, tr
 from omnigraph_sql.runtime.streams import BatchStream, CompleteRows, run_here, wait_for
 from omnigraph_sql.runtime.worker_threads import submit
 from omnigraph_sql.sql.errors import error_for_run
-from omnigraph_sql.sql.refs import StateRef
+from omnigraph_sql.sql.refs import CatalogPin, StateRef
 from omnigraph_sql.sql.resolver import NameResolver, SqlSource
 from omnigraph_sql.sql.statement import READ_AHEAD, SqlRequest, result_batch, result_schema
 
@@ -49,10 +49,10 @@ class RunningStatement:
 class DataFusionStatements:
     """Runs statements on pooled sessions."""
 
-    def __init__(self, source: SqlSource) -> None:
+    def __init__(self, source: SqlSource, pools: SharedPools) -> None:
         self._source = source
-        self._idle: Pool[tuple[StateRef, int], GraphContext] = Pool(_IDLE)
-        """Sessions by their default state and memory limit."""
+        self._idle: Pool[tuple[CatalogPin | None, StateRef, int], GraphContext] = pools.of("datafusion", lambda: Pool(_IDLE))
+        """Sessions by their catalog, default state and memory limit."""
         self._quick: LruCache[Hashable, bool] = LruCache(_MOST_QUICK)
         """Statements that were planned quickly."""
 
@@ -89,16 +89,18 @@ class DataFusionStatements:
             self._quick.get(key, lambda: True)
         return planned
 
-    def close(self) -> None:
-        """Close the idle sessions."""
-        self._idle.clear()
+    def _key(self, statement: SqlRequest) -> tuple[CatalogPin | None, StateRef, int]:
+        return self._source.pin, statement.default_state, statement.limits.memory
 
     def _take(self, statement: SqlRequest) -> GraphContext:
-        key = statement.default_state, statement.limits.memory
-        return self._idle.take(key) or GraphContext(self._source, *key)
+        context = self._idle.take(self._key(statement))
+        if context is None:
+            return GraphContext(self._source, statement.default_state, statement.limits.memory)
+        context.graph.read_from(self._source)
+        return context
 
     def _give(self, statement: SqlRequest, context: GraphContext) -> None:
-        self._idle.give((statement.default_state, statement.limits.memory), context)
+        self._idle.give(self._key(statement), context)
 
 
 def _repeatable(statement: SqlRequest) -> Hashable | None:
@@ -119,6 +121,7 @@ def _plan(context: GraphContext, statement: SqlRequest, execution: Execution) ->
     execution.plan_in_this_thread()
     frame = context.read(statement.text, statement.params, statement.states, execution)
     execution.check_cancelled()
+    context.graph.resolver.reason()  # forget the look-ups that failed without harm: of the names of functions as tables
     execution.describe_failures(partial(_error_for_run, context.graph.resolver))
     with translated_errors(execution):
         # Only the rows refer to the stream: an exception keeps frames alive, which would keep the query running.

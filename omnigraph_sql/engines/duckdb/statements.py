@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from omnigraph_compiler.deadline import checked_by
-from omnigraph_sql.caches import LruCache, Pool
+from omnigraph_sql.caches import LruCache, Pool, SharedPools
 from omnigraph_sql.engines.duckdb.connections import Connection, keyboard_interrupts
 from omnigraph_sql.engines.duckdb.engine import DuckDBRows, duckdb_value
 from omnigraph_sql.engines.duckdb.errors import statement_error
@@ -29,7 +29,7 @@ from omnigraph_sql.runtime.streams import BatchStream, wait_for
 from omnigraph_sql.runtime.worker_threads import submit
 from omnigraph_sql.sql.functions import DYNAMIC, FUNCTIONS
 from omnigraph_sql.sql.information_schema import SCHEMA
-from omnigraph_sql.sql.refs import StateRef
+from omnigraph_sql.sql.refs import CatalogPin, StateRef
 from omnigraph_sql.sql.resolver import NameResolver, SqlSource, resolver_of
 from omnigraph_sql.sql.statement import READ_AHEAD, SqlRequest, parameter_scalar, result_batch, result_schema
 from omnigraph_sql.sqltext.identifiers import quoted
@@ -168,10 +168,12 @@ class RunningDuckDBStatement:
 class DuckDBStatements:
     """Runs statements on pooled connections."""
 
-    def __init__(self, source: SqlSource) -> None:
+    def __init__(self, source: SqlSource, pools: SharedPools) -> None:
         self._source = source
-        self._idle: Pool[int, StatementWorker] = Pool(_IDLE, lambda worker: worker.connection.close())
-        """Workers by their memory limit."""
+        self._idle: Pool[tuple[CatalogPin | None, int], StatementWorker] = pools.of(
+            "duckdb", lambda: Pool(_IDLE, lambda worker: worker.connection.close())
+        )
+        """Workers by their catalog and memory limit."""
 
     def start(self, statement: SqlRequest) -> tuple[pa.Schema, BatchStream]:
         """Run a statement, and return it with its first rows read."""
@@ -200,19 +202,15 @@ class DuckDBStatements:
         assert running.schema is not None
         return running.schema, stream
 
-    def close(self) -> None:
-        """Close the idle connections."""
-        self._idle.clear()
-
     def _take(self, memory: int, execution: Execution) -> StatementWorker:
-        worker = self._idle.take(memory, lambda idle: idle.is_mine)
+        worker = self._idle.take((self._source.pin, memory), lambda idle: idle.is_mine)
         if worker is not None:
             return worker
         # In a worker thread, which an interrupt does not hit: setting a connection up takes a while.
         return wait_for(submit(lambda: StatementWorker(self._source, memory), lambda: None), execution)
 
     def _give(self, worker: StatementWorker) -> None:
-        self._idle.give(worker.connection.memory, worker)
+        self._idle.give((self._source.pin, worker.connection.memory), worker)
 
 
 def _value(resolver: NameResolver, argument: Any) -> Any:

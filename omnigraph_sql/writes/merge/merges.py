@@ -13,6 +13,7 @@ import pyarrow as pa
 from omnigraph_compiler import Catalog
 from omnigraph_sql import failpoints
 from omnigraph_sql.choices import MergeGranularity
+from omnigraph_sql.embeddings import Embeddings
 from omnigraph_sql.errors import BadRequest, MergeConflicts, NotFound, OmnigraphError, VersionReclaimed
 from omnigraph_sql.history.merge_base import ancestors, merge_bases
 from omnigraph_sql.manifest.coordinator import MAIN, lineage
@@ -29,8 +30,8 @@ from omnigraph_sql.writes.merge.frame import CrossBases, MergeFrame
 from omnigraph_sql.writes.merge.plan import MergePlan, TypeChanges, plan_merge, plan_writes
 from omnigraph_sql.writes.merge.resolution import MergeResolution, read_resolution
 from omnigraph_sql.writes.merge.row_states import RowStates
-from omnigraph_sql.writes.operation import CommitSources, PreparedWrite, Provenance
-from omnigraph_sql.writes.protocol import Review, execute, find_replay, refuse_schema_apply
+from omnigraph_sql.writes.operation import Attempt, CommitSources, PreparedWrite, Provenance
+from omnigraph_sql.writes.protocol import Review, execute, find_replay, refuse_schema_apply, review_attempt
 
 MergeOutcome: TypeAlias = Literal["already_up_to_date", "conflicts", "fast_forward", "merged"]
 _SHOWN = 3
@@ -112,6 +113,8 @@ class MergeRequest:
     granularity: MergeGranularity = "row"
     resolution: MergeResolution = field(default_factory=MergeResolution)
     review: Review = None
+    embeddings: Embeddings | None = None
+    """Computes the vectors of texts that a decision gives; None when embedding is off, and in a dry run."""
     delete_source: bool = False
     actor: str | None = None
     message: str | None = None
@@ -156,15 +159,8 @@ def preview_merge(
     """What a merge would do now, or on snapshots of both branches. Nothing is written."""
     request = check_request(store, request)
     theirs = theirs or store.coordinator.fresh(request.source)
-    planned = _branch_planner(store, request, theirs)(ours or store.coordinator.fresh(request.target))
-    result = _result(planned, store.catalog)
-    if planned.plan is None:
-        return result
-    with Workspace() as workspace:
-        if not planned.plan.conflicts:
-            plan_writes(planned.plan, workspace)  # finds rows that break a rule of their type
-        conflicts = with_images(planned.plan)
-    return replace(result, conflicts=conflicts, outcome="conflicts" if conflicts else result.outcome)
+    planner = _branch_planner(store, request, theirs)
+    return run_preview(store, ours or store.coordinator.fresh(request.target), planner, request.review, always=True)
 
 
 def _replayed(store: GraphStore, request: MergeRequest, commit: Commit) -> MergeResult:
@@ -209,6 +205,8 @@ class PlannedMerge:
 
     source: str
     target: str
+    action: str
+    """What is done, in the words of messages."""
     base_commit_id: str | None
     is_forward: bool = False
     plan: MergePlan | None = None
@@ -227,8 +225,9 @@ def _branch_planner(store: GraphStore, request: MergeRequest, theirs: Snapshot) 
             text = f"`{request.source}` and `{request.target}` have no commit in common"
             raise BadRequest(text, hint="load an export of one into the other")
         first = bases[0].graph_commit_id
+        action = f"merging `{request.source}` into `{request.target}`"
         if first == theirs.commit_id:
-            return PlannedMerge(source=request.source, target=request.target, base_commit_id=first)
+            return PlannedMerge(source=request.source, target=request.target, action=action, base_commit_id=first)
         state, *others = (_base_state(store, commits, base, ours, theirs) for base in bases)
         crossing: CrossBases | None = None
         warnings: tuple[str, ...] = ()
@@ -240,12 +239,14 @@ def _branch_planner(store: GraphStore, request: MergeRequest, theirs: Snapshot) 
         frame = MergeFrame(store=store, base=state, ours=ours, theirs=theirs, crossing=crossing)
         resolution = MergeResolution(decisions=request.resolution.decisions)
         try:
-            planned = plan_merge(frame, resolution, by_column=request.granularity == "column")
+            by_column = request.granularity == "column"
+            planned = plan_merge(frame, resolution, by_column=by_column, embeddings=request.embeddings)
         except VersionReclaimed as error:
             raise _lost_base(bases[0], error) from error
         return PlannedMerge(
             source=request.source,
             target=request.target,
+            action=action,
             base_commit_id=first,
             is_forward=first == ours.commit_id,
             plan=planned,
@@ -325,20 +326,10 @@ def run_merge(
 
         def prepare(ours: Snapshot) -> PreparedWrite[MergeResult]:
             planned = planner(ours)
-            result = _result(planned, store.catalog)
-            if planned.plan is None:
-                return PreparedWrite(writes=(), reads=frozenset(), result=result)
             _require_decided(planned)
-            writes, changes = plan_writes(planned.plan, fresh_workspace())
+            prepared = _prepared(planned, _result(planned, store.catalog), ours, fresh_workspace(), always=always)
             _require_decided(planned)
-            return PreparedWrite(
-                writes=tuple(writes),
-                reads=planned.plan.reads,
-                result=result,
-                changes=tuple(changes),
-                head=ours.commit_id,
-                is_commit=always,
-            )
+            return prepared
 
         outcome = execute(store, target, prepare, provenance, review=review)
     if outcome.replayed:
@@ -346,6 +337,38 @@ def run_merge(
     if outcome.commit is None:
         return replace(outcome.result, outcome="already_up_to_date")
     return replace(outcome.result, commit=outcome.commit)
+
+
+def run_preview(store: GraphStore, ours: Snapshot, planner: Planner, review: Review, *, always: bool) -> MergeResult:
+    """What a merge would do on a state of its target. It is reviewed like one, and nothing is published."""
+    planned = planner(ours)
+    result = _result(planned, store.catalog)
+    if planned.plan is None:
+        return result
+    with Workspace() as workspace:
+        if not planned.plan.conflicts:
+            prepared = _prepared(planned, result, ours, workspace, always=always)
+            if not planned.plan.conflicts:
+                review_attempt(store, Attempt(ours, prepared), review)
+                return replace(result, outcome="already_up_to_date") if prepared.is_empty else result
+        return replace(result, conflicts=with_images(planned.plan), outcome="conflicts")
+
+
+def _prepared(
+    planned: PlannedMerge, result: MergeResult, ours: Snapshot, workspace: Workspace, *, always: bool
+) -> PreparedWrite[MergeResult]:
+    """The writes of a merge without conflicts. Its plan gets those of rows that break a rule of their type."""
+    if planned.plan is None:
+        return PreparedWrite(writes=(), reads=frozenset(), result=result)
+    writes, changes = plan_writes(planned.plan, workspace)
+    return PreparedWrite(
+        writes=tuple(writes),
+        reads=planned.plan.reads,
+        result=result,
+        changes=tuple(changes),
+        head=ours.commit_id,
+        is_commit=always,
+    )
 
 
 @contextmanager
@@ -387,15 +410,14 @@ def _result(planned: PlannedMerge, catalog: Catalog) -> MergeResult:
 
 
 def _require_decided(planned: PlannedMerge) -> None:
-    assert planned.plan is not None
-    conflicts = planned.plan.conflicts
+    conflicts = () if planned.plan is None else planned.plan.conflicts
     if not conflicts:
         return
     first = "; ".join(conflict.message for conflict in conflicts[:_SHOWN])
     more = f"; +{len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
     number = f"{len(conflicts)} conflict{'s' if len(conflicts) > 1 else ''}"
     raise MergeConflicts(
-        f"merging `{planned.source}` into `{planned.target}` met {number}: {first}{more}",
+        f"{planned.action} met {number}: {first}{more}",
         conflicts=conflicts,
         hint="look at them with a dry run, and decide them with `resolve`; nothing was changed",
     )

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph_compiler import EdgeType, NodeType
+from omnigraph_sql.arguments import is_encodable
+from omnigraph_sql.embeddings import Embeddings, fill
 from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.manifest.changes import DefinitionChange, PointerUpdate, Tombstone
 from omnigraph_sql.storage.columns import table_schema
@@ -23,7 +25,7 @@ from omnigraph_sql.writes.merge.image import image_conflicts, stored_rows, value
 from omnigraph_sql.writes.merge.relations import changed_relations, definition_change, required_keys, table_write
 from omnigraph_sql.writes.merge.resolution import MergeDecision, MergeResolution
 from omnigraph_sql.writes.merge.row_states import OURS, THEIRS, RowStates, row_conflicts
-from omnigraph_sql.writes.mutation_values import rows_table, stored
+from omnigraph_sql.writes.mutation_values import outdated_vectors, rows_table, stored
 from omnigraph_sql.writes.operation import RowEdits, TableWrite
 
 
@@ -58,9 +60,14 @@ class MergePlan:
         return frozenset([*self.frame.states, *required_keys(self.taken)])
 
 
-def plan_merge(frame: MergeFrame, resolution: MergeResolution, *, by_column: bool) -> MergePlan:
-    """Decide every row and relation. Conflicts between rows are reported before the merged graph is validated."""
-    decider = _Decider(frame, resolution)
+def plan_merge(
+    frame: MergeFrame, resolution: MergeResolution, *, by_column: bool, embeddings: Embeddings | None = None
+) -> MergePlan:
+    """Decide every row and relation. Conflicts between rows are reported before the merged graph is validated.
+
+    `embeddings` computes the vectors of texts that a decision gives.
+    """
+    decider = _Decider(frame=frame, resolution=resolution, embeddings=embeddings)
     for type_ in frame.types():
         key = type_key(type_)
         if frame.touches(key):
@@ -80,14 +87,17 @@ def plan_merge(frame: MergeFrame, resolution: MergeResolution, *, by_column: boo
     return plan
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Decider:
     """Applies decisions to conflicts and keeps those that are open."""
 
     frame: MergeFrame
     resolution: MergeResolution
+    embeddings: Embeddings | None = None
     open: list[MergeConflict] = field(default_factory=list)
     resolved: int = 0
+    outdated: dict[str, list[int]] = field(default_factory=dict)
+    """Rows with texts whose vectors are to be computed, by table key."""
 
     def decide_rows(self, key: TableKey, *, by_column: bool) -> None:
         states = self.frame.rows(key)
@@ -129,12 +139,24 @@ class _Decider:
 
     def decide_image(self) -> None:
         """Decide conflicts of the merged graph until there are none, or none that can be decided."""
-        while conflicts := ordered(image_conflicts(self.frame)):
+        while conflicts := self._image_conflicts():
             settled = [conflict for conflict in conflicts if self._settle(conflict)]
             self.resolved += len(settled)
             if not settled:
                 self.open = list(conflicts)
                 return
+
+    def _image_conflicts(self) -> tuple[MergeConflict, ...]:
+        """The conflicts of the merged graph, with the vectors of the texts that decisions gave."""
+        storage = self.frame.store.storage
+        for key, rows in self.outdated.items():
+            states, type_ = self.frame.states[key], self.frame.store.type_of(key)
+            assert self.embeddings is not None
+            chosen = np.array(rows, np.int64)
+            images = states.images(storage, table_schema(type_).names, chosen)
+            states.write(chosen, with_plain_blobs(fill(type_, stored_rows(type_, images), self.embeddings)))
+        self.outdated.clear()
+        return ordered(image_conflicts(self.frame))
 
     def _settle(self, conflict: MergeConflict) -> bool:
         """Give the rows of a conflict to the side that a decision names; False if that changes nothing."""
@@ -169,8 +191,11 @@ class _Decider:
             raise BadRequest(text, hint=f"take `{side}` together with the values")
         rows = states.images(self.frame.store.storage, table_schema(type_).names, np.array([row]))
         image = rows.to_pylist()[0]
-        for name, value in values.items():
-            image[name] = _checked_value(type_, name, value)
+        changes = {name: _checked_value(type_, name, value) for name, value in values.items()}
+        image |= changes
+        if self.embeddings is not None and (vectors := outdated_vectors(type_, changes)):
+            image |= vectors
+            self.outdated.setdefault(key, []).append(row)
         states.write(np.array([row]), with_plain_blobs(rows_table(type_, [image])))
 
 
@@ -183,6 +208,9 @@ def _checked_value(type_: NodeType | EdgeType, name: str, value: Any) -> Any:
         raise BadRequest(
             f"`{type_.name}.{name}` is the key, which cannot be changed", hint="give values to other properties"
         )
+    if not all(is_encodable(text) for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)):
+        text = f"`{type_.name}.{name}` expects valid Unicode, found half of a surrogate pair"
+        raise BadRequest(text, hint="give a text of whole characters")
     try:
         return stored(f"{type_.name}.{name}", prop.type, value)
     except BadRequest as error:
@@ -203,7 +231,7 @@ def _row_message(key: TableKey, row_id: str, kind: str, properties: tuple[str, .
 
 def plan_transfer(frame: MergeFrame) -> MergePlan:
     """The plan that brings a target which is still at the base to the source. The source is valid, so nothing is checked."""
-    decider = _Decider(frame, MergeResolution())
+    decider = _Decider(frame=frame, resolution=MergeResolution())
     for type_ in frame.types():
         key = type_key(type_)
         if frame.touches(key):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from omnigraph_compiler import Catalog
 from omnigraph_compiler.diagnostics import did_you_mean
@@ -14,6 +14,9 @@ from omnigraph_sql.errors import BadRequest
 from omnigraph_sql.table_keys import TableKey
 from omnigraph_sql.writes.merge.conflicts import CONFLICT_KINDS, MergeConflict
 from omnigraph_sql.writes.merge.row_states import OURS, THEIRS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Take: TypeAlias = Literal["ours", "theirs"]
 SIDES: Final[Mapping[str, int]] = {"ours": OURS, "theirs": THEIRS}
@@ -108,27 +111,48 @@ def read_resolution(value: Any, catalog: Catalog) -> MergeResolution:
         return MergeResolution(decisions=value.decisions)
     if isinstance(value, str):
         return MergeResolution(decisions=(MergeDecision(take=_take(value)),))
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not {"take", "values"} & value.keys():
         return MergeResolution(decisions=tuple(_entry(key, side, catalog) for key, side in value.items()))
-    rows = _rows(value)
+    rows = [value] if isinstance(value, Mapping) else _rows(value)
     return MergeResolution(decisions=tuple(_row(row, number, catalog) for number, row in enumerate(rows, 1)))
 
 
 def _rows(value: Any) -> Iterable[Any]:
     """The rows of a table or list."""
+    if type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns"):
+        return _frame_rows(value)
     if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
         import pyarrow as pa
 
-        rows: list[Any] = pa.table(value).to_pylist()
-        return rows
-    if hasattr(value, "to_dict") and hasattr(value, "columns"):  # a data frame of pandas
-        import pyarrow as pa
-
-        frame: list[Any] = pa.Table.from_pandas(value, preserve_index=False).to_pylist()
-        return frame
+        return _table_rows(pa.table(value))
     if isinstance(value, (list, tuple)):
         return value
     raise BadRequest(f"`resolve` takes no {type(value).__name__}", hint=_HINT)
+
+
+def _table_rows(table: pa.Table) -> list[Any]:
+    """The rows of a table. In a structure a null could be a value or the absence of one, so it is refused."""
+    rows: list[Any] = table.to_pylist()
+    for number, row in enumerate(rows, 1):
+        values = row.get("values")
+        if isinstance(values, dict) and None in values.values():
+            names = ", ".join(name for name, value in values.items() if value is None)
+            text = f"`values` of decision {number} has nulls ({names}), and a structure cannot say whether they are given"
+            raise BadRequest(text, hint='write the values as JSON texts, such as {"age": null}, or pass a list of decisions')
+    return rows
+
+
+def _frame_rows(frame: Any) -> list[Any]:
+    """The rows of a data frame of pandas, with values as they are there: a table would give all of them one structure."""
+    import pyarrow as pa
+
+    named = frame.rename(columns=str)
+    rows: list[Any] = pa.Table.from_pandas(named.drop(columns="values", errors="ignore"), preserve_index=False).to_pylist()
+    if "values" in named.columns:
+        column = named["values"]
+        for row, value, is_absent in zip(rows, column.tolist(), column.isna().tolist(), strict=True):
+            row["values"] = None if is_absent else value
+    return rows
 
 
 def _entry(key: Any, side: Any, catalog: Catalog) -> MergeDecision:
@@ -201,5 +225,8 @@ def _known_type(name: str, catalog: Catalog) -> str:
     keys = {*map(TableKey.of_node, catalog.nodes), *map(TableKey.of_edge, catalog.edges)}
     if name in names or name in keys or _is_relation(name):
         return name
-    hint = did_you_mean(name, [*names, *CONFLICT_KINDS]) or f"the types are {', '.join(names)}"
+    hint = (
+        did_you_mean(name, [*names, *CONFLICT_KINDS])
+        or f"the types are {', '.join(names)}; a table or view is named with its schema"
+    )
     raise BadRequest(f"there is no type and no kind of conflict `{name}`", hint=hint)

@@ -12,9 +12,12 @@ from omnigraph_sql.choices import EngineName
 from omnigraph_sql.errors import OmnigraphError
 from omnigraph_sql.graph.transactions import Transaction
 from tests.sql.writes.scripts import DuckDBJudge, ScriptMaker
+from tests.tiers import amount
 
 STATEMENTS = 25
-SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 500))]
+QUICK = 500
+SCRIPTS = range(amount(check=10, test=40, all=5000))
+SEEDS = [seed if seed < QUICK else pytest.param(seed, marks=pytest.mark.slow) for seed in SCRIPTS]
 
 
 def _runs(transaction: Transaction, statement: str) -> bool:
