@@ -20,13 +20,14 @@ from omnigraph_sql.graph.write_targets import KnownKeys, StatementContext, Write
 from omnigraph_sql.sqltext.write_statements import DeleteStatement, InsertStatement, UpdateStatement
 
 _LITERAL: Final = re.compile(
-    r"""(?P<whole>[+-]?\d{1,18})|(?P<fraction>[+-]?\d{1,8}\.\d{1,7})|(?P<text>'(?:[^']|'')*')|\$(?P<parameter>\w+)
+    r"""(?P<whole>[+-]?[0-9]{1,18})|(?P<fraction>[+-]?[0-9]{1,8}\.[0-9]{1,7})|(?P<text>'(?:[^']|'')*')|\$(?P<parameter>\w+)
     |(?P<null>null)|(?P<true>true)|(?P<false>false)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
 _EQUALITY: Final = re.compile(
-    r"""(?:(?P<alias>[a-z_]\w*)\.)?(?P<column>[a-z_]\w*)\s*=\s*(?P<value>\$\w+|'(?:[^']|'')*'|[+-]?\d+)""", re.IGNORECASE
+    r"""(?:(?P<alias>[a-z_]\w*)\.)?(?P<column>[a-z_]\w*)\s*=\s*(?P<value>\$\w+|'(?:[^']|'')*'|[+-]?[0-9]+)""",
+    re.IGNORECASE,
 )
 _MOST_KNOWN: Final = 50_000
 """The keys of larger tables are looked up by an engine."""

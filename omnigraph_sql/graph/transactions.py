@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph_sql.arguments import checked, flag, load_data, path_like, text
 from omnigraph_sql.choices import EngineName, ExtraColumns, LoadMode, WriteMode
 from omnigraph_sql.embeddings.handle import Embeddings
-from omnigraph_sql.errors import BadRequest
+from omnigraph_sql.errors import BadRequest, OmnigraphError
 from omnigraph_sql.graph.queries import GraphQueries
 from omnigraph_sql.graph.query_compiler import QueryRequest
 from omnigraph_sql.manifest.journal import Commit
@@ -487,8 +488,16 @@ class Transaction:
         self._commit = self._writes.commit(review=self._review)
         self._close_sessions()
         if self._resumed_branch is not None:
-            delete_branch(self._store, self._resumed_branch)
+            self._delete_resumed(self._resumed_branch)
         return self._commit
+
+    def _delete_resumed(self, branch: str) -> None:
+        """Delete the branch that was resumed. The transaction is published, so what stands in the way is a warning."""
+        try:
+            delete_branch(self._store, branch)
+        except OmnigraphError as error:
+            text = f"the transaction is published, but the branch `{branch}` stays: {error.message}"
+            warnings.warn(text, UserWarning, stacklevel=3)
 
     def keep(self, branch: str, *, message: str | None = None) -> Commit:
         """Make what the transaction has written a new branch with one commit, instead of publishing it.

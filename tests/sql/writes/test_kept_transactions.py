@@ -110,6 +110,18 @@ def test_what_was_changed_on_the_branch_is_published_too(graph: og.Graph) -> Non
     assert graph.resume("kept", delete_branch=True).branch == "main"
 
 
+def test_a_branch_that_cannot_be_deleted_stays_and_the_transaction_is_published(graph: og.Graph) -> None:
+    tx = graph.transaction()
+    tx.execute("insert into fees values (4)")
+    tx.keep("kept")
+    graph.create_branch("child", "kept")
+    resumed = graph.resume("kept", delete_branch=True)
+    with pytest.warns(UserWarning, match="`kept` stays"):
+        assert resumed.commit() is not None
+    assert values(graph, "select count(*) as n from fees") == [4]
+    assert "kept" in graph.branches()
+
+
 def test_a_resumed_transaction_can_be_kept_again_and_rolled_back(graph: og.Graph) -> None:
     tx = graph.transaction()
     tx.execute("insert into fees values (4)")
